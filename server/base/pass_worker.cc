@@ -1,0 +1,53 @@
+#include "server/base/pass_worker.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+#include "absl/time/time.h"
+
+namespace holdfast::base {
+
+PassWorker::PassWorker(std::string name, Options options, std::function<PassVerdict()> run_round)
+    : name_(std::move(name)), options_(options), run_round_(std::move(run_round)) {
+  absl::MutexLock lock(&join_mu_);
+  thread_ = std::thread([this] { Loop(); });
+}
+
+PassWorker::~PassWorker() { Stop(); }
+
+void PassWorker::Request() {
+  absl::MutexLock lock(&mu_);
+  requested_ = true;
+}
+
+void PassWorker::Stop() {
+  {
+    absl::MutexLock lock(&mu_);
+    stopped_ = true;
+  }
+  absl::MutexLock lock(&join_mu_);
+  if (thread_.joinable()) thread_.join();
+}
+
+bool PassWorker::WaitForWork(bool more) {
+  absl::MutexLock lock(&mu_);
+  if (!more && !Wanted()) {
+    const absl::Condition wanted(this, &PassWorker::Wanted);
+    if (options_.interval_ms > 0) {
+      mu_.AwaitWithTimeout(wanted, absl::Milliseconds(options_.interval_ms));
+    } else {
+      mu_.Await(wanted);
+    }
+  }
+  requested_ = false;
+  return !stopped_;
+}
+
+void PassWorker::Loop() {
+  pthread_setname_np(pthread_self(), name_.substr(0, 15).c_str());
+  bool more = false;
+  while (WaitForWork(more)) more = run_round_() == PassVerdict::kMore;
+}
+
+}  // namespace holdfast::base

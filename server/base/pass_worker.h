@@ -1,0 +1,62 @@
+// The thread of a background job. The job itself is a pass: something with one bounded round, which tests run by hand.
+
+#ifndef HOLDFAST_SERVER_BASE_PASS_WORKER_H_
+#define HOLDFAST_SERVER_BASE_PASS_WORKER_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace holdfast::base {
+
+enum class PassVerdict {
+  kMore,  // run the next round at once
+  kIdle,  // until somebody asks, or the interval is over
+};
+
+// Runs rounds on a thread of its own from construction to Stop. Thread-safe.
+//
+// Requests coalesce: any number of them before a round begins asks for one round, and a request that comes during a round
+// asks for another, so a round that begins after a request always covers it.
+class PassWorker {
+ public:
+  struct Options {
+    int64_t interval_ms = 0;  // an idle worker runs a round so often; 0: only on request
+  };
+
+  PassWorker(std::string name, Options options, std::function<PassVerdict()> run_round);
+  ~PassWorker();
+
+  PassWorker(const PassWorker&) = delete;
+  PassWorker& operator=(const PassWorker&) = delete;
+
+  // Asks for a round. Nothing happens after Stop.
+  void Request();
+  // Waits for the round that runs, if any; none runs afterwards. Idempotent. Not to be called from a round.
+  void Stop();
+
+ private:
+  void Loop();
+  // Waits until a round is due; false: stopped.
+  bool WaitForWork(bool more);
+  bool Wanted() const ABSL_SHARED_LOCKS_REQUIRED(mu_) { return requested_ || stopped_; }
+
+  const std::string name_;
+  const Options options_;
+  const std::function<PassVerdict()> run_round_;
+
+  absl::Mutex mu_;
+  bool requested_ ABSL_GUARDED_BY(mu_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+
+  absl::Mutex join_mu_;  // one thread joins, others wait for it
+  std::thread thread_ ABSL_GUARDED_BY(join_mu_);
+};
+
+}  // namespace holdfast::base
+
+#endif  // HOLDFAST_SERVER_BASE_PASS_WORKER_H_

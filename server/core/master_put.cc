@@ -1,0 +1,261 @@
+// Puts: PutStart, PutEnd, PutRevoke and Remove.
+
+#include <algorithm>
+#include <optional>
+
+#include "server/core/check.h"
+#include "server/core/master.h"
+#include "server/core/size_class.h"
+
+namespace holdfast::core {
+namespace {
+
+// A chosen segment may end, or fill up, before its range is taken; then another is chosen, so often at most.
+constexpr int kPlacementTries = 16;
+constexpr int kInsertTries = 8;
+
+// What stands in the way of a new put.
+struct Obstacle {
+  Reason reason = Reason::kNone;
+  bool replay = false;  // this very put is in progress already
+};
+
+Obstacle FindObstacle(const ObjectShard& shard, Handle handle, const Session& session,
+                      RequestId request, int64_t discard_timeout_ms, int64_t now_ms)
+    ABSL_SHARED_LOCKS_REQUIRED(shard.mu) {
+  if (handle == 0) return {};
+  const ObjectRecord& object = shard.At(handle);
+  if (shard.AnyAvailable(object)) return {Reason::kObjectExists};
+  // An object without live replicas is as good as absent, whether the sweep has been there or not.
+  const PutRecord* put = shard.PutOf(object);
+  if (put == nullptr || !shard.AnyLive(object)) return {};
+  const bool mine = put->owner == session.epoch;
+  if (mine && put->request == request) return {Reason::kNone, true};
+  if (now_ms - put->started_ms >= discard_timeout_ms) return {};
+  return {mine ? Reason::kPutInProgressByYou : Reason::kPutInProgressByOther};
+}
+
+// Answers with the object as it stands. Under the shard's lock, which keeps the slots of linked replicas.
+PutStartRow Describe(const ObjectRecord& object, SegmentTableBuilder* table,
+                     const ReplicaTable& rows) {
+  PutStartRow row;
+  row.put = PutId{object.version};
+  row.first_replica = static_cast<uint32_t>(rows.replicas.size());
+  row.replica_count = object.replica_count;
+  for (uint32_t i = 0; i < object.replica_count; ++i) {
+    table->Add(object.replicas()[i].slot, object.replicas()[i].offset_bytes());
+  }
+  return row;
+}
+
+}  // namespace
+
+Reason Master::CheckPutItem(const PutStartItem& item) const {
+  if (const Reason reason = CheckKey(item.key); reason != Reason::kNone) return reason;
+  if (item.size_bytes == 0 || item.size_bytes > kSegmentBytesMax) return Reason::kBadSize;
+  if (item.replicas > options_.max_replicas) return Reason::kBadReplicaCount;
+  return item.request.value == 0 ? Reason::kBadId : Reason::kNone;
+}
+
+Reason Master::PlaceReplicas(const PutStartRequest& request, const PutStartItem& item,
+                             CallRandom* random, NewReplicas* replicas) {
+  const uint32_t wanted = std::max(item.replicas, 1u);
+  absl::InlinedVector<uint32_t, 8> excluded;
+  absl::InlinedVector<uint64_t, 4> used_hosts;
+  Placement::Query query;
+  query.size_bytes = item.size_bytes;
+  query.strategy = options_.strategy;
+  query.preferred_segments = request.preferred_segments;
+  if (request.prefer_local || options_.strategy == PlacementStrategy::kLocalFirst) {
+    query.local_client = request.session.client;
+  }
+  for (int tries = 0; replicas->size() < wanted && tries < kPlacementTries + int(wanted); ++tries) {
+    query.excluded_slots = excluded;
+    query.used_hosts = used_hosts;
+    const std::optional<SegmentChoice> choice = placement_.Choose(query, random);
+    if (!choice.has_value()) break;
+    excluded.push_back(choice->slot);
+    const std::optional<AllocatedRange> range = registry_.Allocate(*choice, item.size_bytes);
+    if (!range.has_value()) continue;
+    used_hosts.push_back(registry_.slot(choice->slot).host_hash);
+    replicas->push_back({*choice, *range});
+  }
+  if (replicas->size() == wanted) return Reason::kNone;
+  FreeUnused(*replicas);
+  replicas->clear();
+  const uint32_t segments = placement_.size();
+  if (segments == 0) return Reason::kNoSegment;
+  return segments < wanted ? Reason::kTooFewSegments : Reason::kNoSpace;
+}
+
+void Master::FreeUnused(const NewReplicas& replicas) {
+  for (const NewReplica& replica : replicas) {
+    registry_.Free(replica.segment.slot, replica.range.index);
+  }
+}
+
+PutStartRow Master::StartOnePut(const PutStartRequest& request, const PutStartItem& item,
+                                int64_t now_ms, CallRandom* random, SegmentTableBuilder* table,
+                                const ReplicaTable& rows) {
+  PutStartRow row;
+  row.reason = CheckPutItem(item);
+  if (row.reason != Reason::kNone) return row;
+  const uint64_t hash = table_.Hash(item.key);
+  ObjectShard& shard = table_.ShardOf(hash);
+  {
+    // Most refusals are found here, before space is taken for nothing.
+    absl::ReaderMutexLock lock(&shard.mu);
+    const Handle handle = shard.Find(hash, item.key);
+    const Obstacle obstacle = FindObstacle(shard, handle, request.session, item.request,
+                                           options_.put_discard_timeout_ms, now_ms);
+    if (obstacle.replay) return Describe(shard.At(handle), table, rows);
+    row.reason = obstacle.reason;
+    if (row.reason != Reason::kNone) return row;
+  }
+  for (int tries = 0; tries < kInsertTries; ++tries) {
+    NewReplicas replicas;
+    row.reason = PlaceReplicas(request, item, random, &replicas);
+    if (row.reason != Reason::kNone) return row;
+    FreedRanges freed;
+    std::optional<PutStartRow> done;
+    {
+      absl::MutexLock lock(&shard.mu);
+      const Handle handle = shard.Find(hash, item.key);
+      const Obstacle obstacle = FindObstacle(shard, handle, request.session, item.request,
+                                             options_.put_discard_timeout_ms, now_ms);
+      if (obstacle.replay) {
+        done = Describe(shard.At(handle), table, rows);
+      } else if (obstacle.reason != Reason::kNone) {
+        row.reason = obstacle.reason;
+        done = row;
+      } else if (AllLive(replicas)) {
+        if (handle != 0) {
+          if (shard.At(handle).put != 0) discarded_puts_.fetch_add(1, std::memory_order_relaxed);
+          shard.Erase(handle, /*writer_is_done=*/false, now_ms, &freed);
+        }
+        const PutId put{next_put_.fetch_add(1, std::memory_order_relaxed)};
+        const Handle inserted =
+            shard.Insert(hash, {item.key, item.size_bytes, put, request.session.epoch, item.request,
+                                now_ms, replicas});
+        done = Describe(shard.At(inserted), table, rows);
+        replicas.clear();  // they belong to the object now
+      }
+    }
+    FreeUnused(replicas);
+    Release(freed, now_ms);
+    if (done.has_value()) return *done;
+  }
+  row.reason = Reason::kNoSpace;
+  return row;
+}
+
+bool Master::AllLive(const NewReplicas& replicas) const {
+  for (const NewReplica& replica : replicas) {
+    // Our range holds the slot, so the generation cannot change: only the end has to be looked for.
+    if (!registry_.IsLive(replica.segment.slot)) return false;
+  }
+  return true;
+}
+
+absl::Status Master::PutStart(const PutStartRequest& request, int64_t now_ms,
+                              PutStartAnswer* answer) {
+  if (absl::Status status = CheckBatch("put start", request.items.size()); !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = sessions_.Check(request.session); !status.ok()) return status;
+  CallRandom random(request.random);
+  SegmentTableBuilder table(&registry_, answer);
+  answer->rows.reserve(request.items.size());
+  answer->replicas.reserve(request.items.size());
+  for (const PutStartItem& item : request.items) {
+    answer->rows.push_back(StartOnePut(request, item, now_ms, &random, &table, *answer));
+  }
+  return absl::OkStatus();
+}
+
+Outcome Master::EndOnePut(const Session& session, const PutRef& item) {
+  if (const Reason reason = CheckKey(item.key); reason != Reason::kNone) return {reason};
+  const uint64_t hash = table_.Hash(item.key);
+  ObjectShard& shard = table_.ShardOf(hash);
+  absl::MutexLock lock(&shard.mu);
+  const Handle handle = shard.Find(hash, item.key);
+  if (handle == 0 || shard.At(handle).version != item.put.value) {
+    return {WasIssued(item.put) ? Reason::kStalePut : Reason::kUnknownPut};
+  }
+  const ObjectRecord& object = shard.At(handle);
+  const PutRecord* put = shard.PutOf(object);
+  if (put != nullptr && put->owner != session.epoch) return {Reason::kNotPutOwner};
+  // The record stays when all is lost, so that a repeated end is told the same.
+  if (!shard.AnyLive(object)) return {Reason::kReplicaLost};
+  if (put != nullptr) shard.Complete(handle);
+  return {};
+}
+
+Outcome Master::RevokeOnePut(const Session& session, const PutRef& item, int64_t now_ms) {
+  if (const Reason reason = CheckKey(item.key); reason != Reason::kNone) return {reason};
+  const uint64_t hash = table_.Hash(item.key);
+  ObjectShard& shard = table_.ShardOf(hash);
+  FreedRanges freed;
+  {
+    absl::MutexLock lock(&shard.mu);
+    const Handle handle = shard.Find(hash, item.key);
+    if (handle == 0 || shard.At(handle).version != item.put.value) {
+      return {WasIssued(item.put) ? Reason::kNone : Reason::kUnknownPut};
+    }
+    const PutRecord* put = shard.PutOf(shard.At(handle));
+    if (put == nullptr) return {Reason::kPutComplete};
+    if (put->owner != session.epoch) return {Reason::kNotPutOwner};
+    shard.Erase(handle, /*writer_is_done=*/true, now_ms, &freed);
+  }
+  Release(freed, now_ms);
+  return {};
+}
+
+absl::Status Master::PutEnd(const Session& session, absl::Span<const PutRef> items,
+                            int64_t /*now_ms*/, std::vector<Outcome>* answer) {
+  if (absl::Status status = CheckBatch("put end", items.size()); !status.ok()) return status;
+  if (absl::Status status = sessions_.Check(session); !status.ok()) return status;
+  answer->reserve(items.size());
+  for (const PutRef& item : items) answer->push_back(EndOnePut(session, item));
+  return absl::OkStatus();
+}
+
+absl::Status Master::PutRevoke(const Session& session, absl::Span<const PutRef> items,
+                               int64_t now_ms, std::vector<Outcome>* answer) {
+  if (absl::Status status = CheckBatch("put revoke", items.size()); !status.ok()) return status;
+  if (absl::Status status = sessions_.Check(session); !status.ok()) return status;
+  answer->reserve(items.size());
+  for (const PutRef& item : items) answer->push_back(RevokeOnePut(session, item, now_ms));
+  return absl::OkStatus();
+}
+
+Outcome Master::RemoveOne(absl::string_view key, bool force, int64_t now_ms) {
+  if (const Reason reason = CheckKey(key); reason != Reason::kNone) return {reason};
+  const uint64_t hash = table_.Hash(key);
+  ObjectShard& shard = table_.ShardOf(hash);
+  FreedRanges freed;
+  {
+    absl::MutexLock lock(&shard.mu);
+    const Handle handle = shard.Find(hash, key);
+    if (handle == 0) return {Reason::kObjectNotFound};
+    const ObjectRecord& object = shard.At(handle);
+    // Without force a put in progress, and what an ended segment left behind, are as invisible as they are to Get.
+    if (!force && !shard.AnyAvailable(object)) return {Reason::kObjectNotFound};
+    if (!force && object.Leased(now_ms)) return {Reason::kLeased};
+    if (object.put != 0) discarded_puts_.fetch_add(1, std::memory_order_relaxed);
+    shard.Erase(handle, /*writer_is_done=*/false, now_ms, &freed);
+  }
+  Release(freed, now_ms);
+  return {};
+}
+
+absl::Status Master::Remove(const Session& session, absl::Span<const absl::string_view> keys,
+                            bool force, int64_t now_ms, std::vector<Outcome>* answer) {
+  if (absl::Status status = CheckBatch("remove", keys.size()); !status.ok()) return status;
+  if (absl::Status status = sessions_.Check(session); !status.ok()) return status;
+  answer->reserve(keys.size());
+  for (absl::string_view key : keys) answer->push_back(RemoveOne(key, force, now_ms));
+  return absl::OkStatus();
+}
+
+}  // namespace holdfast::core

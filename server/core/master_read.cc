@@ -1,0 +1,89 @@
+// Reads: Get and Exists, by one predicate.
+
+#include <algorithm>
+
+#include "server/core/master.h"
+
+namespace holdfast::core {
+
+GetRow Master::FindOne(absl::string_view key, int64_t now_ms, SegmentTableBuilder* table,
+                       const ReplicaTable& rows) const {
+  GetRow row;
+  row.reason = CheckKey(key);
+  if (row.reason != Reason::kNone) return row;
+  const uint64_t hash = table_.Hash(key);
+  const ObjectShard& shard = table_.ShardOf(hash);
+  absl::ReaderMutexLock lock(&shard.mu);
+  const Handle handle = shard.Find(hash, key);
+  row.first_replica = static_cast<uint32_t>(rows.replicas.size());
+  if (handle != 0) {
+    const ObjectRecord& object = shard.At(handle);
+    row.lease_ms = options_.read_lease_ms;
+    for (uint32_t i = 0; i < object.replica_count; ++i) {
+      if (!shard.IsAvailable(object, i)) continue;
+      const ReplicaRecord& replica = object.replicas()[i];
+      table->Add(replica.slot, replica.offset_bytes());
+      ++row.replica_count;
+      // No lease outlives the grace of a segment that leaves.
+      const int64_t until_ms =
+          registry_.slot(replica.slot).readable_until_ms.load(std::memory_order_relaxed);
+      row.lease_ms = std::clamp<int64_t>(until_ms - now_ms, 0, row.lease_ms);
+    }
+    if (row.replica_count > 0) {
+      row.size_bytes = object.size_bytes;
+      row.version = PutId{object.version};
+      if (row.lease_ms > 0) object.ExtendLease(now_ms + row.lease_ms);
+      return row;
+    }
+  }
+  row.lease_ms = 0;
+  row.reason = Reason::kObjectNotFound;
+  return row;
+}
+
+absl::Status Master::BuildGet(absl::Span<const absl::string_view> keys, int64_t now_ms,
+                              GetAnswer* answer) const {
+  if (absl::Status status = CheckBatch("get", keys.size()); !status.ok()) return status;
+  SegmentTableBuilder table(&registry_, answer);
+  answer->rows.reserve(keys.size());
+  answer->replicas.reserve(keys.size());
+  for (absl::string_view key : keys) {
+    answer->rows.push_back(FindOne(key, now_ms, &table, *answer));
+  }
+  return absl::OkStatus();
+}
+
+void Master::RecheckGet(GetAnswer* answer) const {
+  if (AllSegmentsLive(registry_, *answer)) return;
+  DropEnded(registry_, answer, absl::MakeSpan(answer->rows), [](GetRow* row) {
+    *row = GetRow();
+    row->reason = Reason::kObjectNotFound;
+  });
+}
+
+absl::Status Master::Get(absl::Span<const absl::string_view> keys, int64_t now_ms,
+                         GetAnswer* answer) const {
+  if (absl::Status status = BuildGet(keys, now_ms, answer); !status.ok()) return status;
+  RecheckGet(answer);
+  return absl::OkStatus();
+}
+
+absl::Status Master::Exists(absl::Span<const absl::string_view> keys,
+                            std::vector<Outcome>* answer) const {
+  if (absl::Status status = CheckBatch("exists", keys.size()); !status.ok()) return status;
+  answer->reserve(keys.size());
+  for (absl::string_view key : keys) {
+    Reason reason = CheckKey(key);
+    if (reason == Reason::kNone) {
+      const uint64_t hash = table_.Hash(key);
+      const ObjectShard& shard = table_.ShardOf(hash);
+      absl::ReaderMutexLock lock(&shard.mu);
+      const Handle handle = shard.Find(hash, key);
+      if (handle == 0 || !shard.AnyAvailable(shard.At(handle))) reason = Reason::kObjectNotFound;
+    }
+    answer->push_back({reason});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace holdfast::core

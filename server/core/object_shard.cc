@@ -1,0 +1,326 @@
+#include "server/core/object_shard.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "absl/strings/str_cat.h"
+#include "server/core/check.h"
+#include "server/core/key_hash.h"
+
+namespace holdfast::core {
+
+ObjectShard::ObjectShard(const MasterOptions& options, const SegmentRegistry* registry)
+    : seed_(options.seed),
+      put_release_timeout_ms_(options.put_release_timeout_ms),
+      registry_(registry),
+      index_(0, EntryHash{}, EntryEq{&arena_}),
+      puts_(1) {}
+
+Handle ObjectShard::Find(uint64_t hash, absl::string_view key) const {
+  auto it = index_.find(KeyProbe{static_cast<uint32_t>(hash), key});
+  return it == index_.end() ? 0 : it->object;
+}
+
+bool ObjectShard::AnyAvailable(const ObjectRecord& object) const {
+  for (uint32_t i = 0; i < object.replica_count; ++i) {
+    if (IsAvailable(object, i)) return true;
+  }
+  return false;
+}
+
+bool ObjectShard::AnyLive(const ObjectRecord& object) const {
+  for (uint32_t i = 0; i < object.replica_count; ++i) {
+    if (registry_->IsLive(object.replicas()[i].slot)) return true;
+  }
+  return false;
+}
+
+Handle ObjectShard::Insert(uint64_t hash, const NewObject& wanted) {
+  const auto count = static_cast<uint8_t>(wanted.replicas.size());
+  const Handle handle = arena_.Allocate(ObjectRecord::Bytes(count, wanted.key.size()));
+  auto* slot = static_cast<ObjectRecord*>(arena_.At(handle));
+  const SlotHeader header = slot->header;
+  auto* object = new (slot) ObjectRecord;
+  object->header = header;
+  object->replica_count = count;
+  object->replica_capacity = count;
+  object->key_bytes = static_cast<uint16_t>(wanted.key.size());
+  object->complete = 0;
+  object->size_bytes = wanted.size_bytes;
+  object->version = wanted.put.value;
+  object->lease.store(0, std::memory_order_relaxed);
+  std::memcpy(object->replicas() + count, wanted.key.data(), wanted.key.size());
+  for (uint32_t i = 0; i < count; ++i) {
+    auto* replica = new (object->replicas() + i) ReplicaRecord;
+    replica->set_offset_bytes(wanted.replicas[i].range.offset_bytes);
+    replica->slot = wanted.replicas[i].segment.slot & (kMaxSlots - 1);
+    replica->ordinal = i & (kReplicasMax - 1);
+    replica->range = wanted.replicas[i].range.index;
+    LinkReplica(ObjectRecord::ReplicaHandle(handle, i));
+  }
+  PutRecord put;
+  put.object = handle;
+  put.owner = wanted.owner;
+  put.request = wanted.request;
+  put.started_ms = wanted.started_ms;
+  object->put = AddPut(put);
+  index_.insert(IndexEntry{static_cast<uint32_t>(hash), handle});
+  objects_.fetch_add(1, std::memory_order_relaxed);
+  replicas_.fetch_add(count, std::memory_order_relaxed);
+  return handle;
+}
+
+void ObjectShard::Complete(Handle handle) {
+  ObjectRecord& object = Mutable(handle);
+  RemovePut(object.put);
+  object.put = 0;
+  object.complete = static_cast<uint16_t>((1u << object.replica_count) - 1);
+}
+
+void ObjectShard::PointNeighboursAt(Handle handle) {
+  const ReplicaRecord& replica = ReplicaAt(handle);
+  if (replica.previous != 0) {
+    ReplicaAt(replica.previous).next = handle;
+  } else {
+    heads_[replica.slot] = handle;
+  }
+  if (replica.next != 0) ReplicaAt(replica.next).previous = handle;
+}
+
+void ObjectShard::LinkReplica(Handle handle) {
+  ReplicaRecord& replica = ReplicaAt(handle);
+  if (heads_.size() <= replica.slot) heads_.resize(replica.slot + 1);
+  replica.next = heads_[replica.slot];
+  PointNeighboursAt(handle);
+}
+
+void ObjectShard::UnlinkReplica(Handle handle, uint32_t ordinal) {
+  ObjectRecord& object = Mutable(handle);
+  ReplicaRecord& gone = object.replicas()[ordinal];
+  if (gone.previous != 0) {
+    ReplicaAt(gone.previous).next = gone.next;
+  } else {
+    heads_[gone.slot] = gone.next;
+  }
+  if (gone.next != 0) ReplicaAt(gone.next).previous = gone.previous;
+  // The last replica takes its place.
+  const uint32_t last = --object.replica_count;
+  const bool last_complete = object.IsComplete(last);
+  object.complete &= static_cast<uint16_t>(~((1u << last) | (1u << ordinal)));
+  if (ordinal != last) {
+    gone = object.replicas()[last];
+    gone.ordinal = ordinal & (kReplicasMax - 1);
+    PointNeighboursAt(ObjectRecord::ReplicaHandle(handle, ordinal));
+    if (last_complete) object.complete |= static_cast<uint16_t>(1u << ordinal);
+  }
+  replicas_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void ObjectShard::AddFreed(const ObjectRecord& object, uint32_t ordinal, bool writer_is_done,
+                           int64_t now_ms, FreedRanges* freed) const {
+  const ReplicaRecord& replica = object.replicas()[ordinal];
+  FreedRange range;
+  range.slot = replica.slot;
+  range.range = replica.range;
+  range.offset_bytes = replica.offset_bytes();
+  range.size_bytes = object.size_bytes;
+  if (object.Leased(now_ms)) range.touch_until_ms = object.lease_until_ms();
+  if (const PutRecord* put = PutOf(object); put != nullptr && !writer_is_done) {
+    const int64_t until_ms = put->started_ms + put_release_timeout_ms_;
+    range.touch_until_ms = std::max(range.touch_until_ms, until_ms);
+    range.may_be_written = until_ms > now_ms;
+  }
+  freed->push_back(range);
+}
+
+void ObjectShard::EraseRecord(Handle handle) {
+  const absl::string_view key = At(handle).key();
+  auto it = index_.find(KeyProbe{static_cast<uint32_t>(HashKey(seed_, key)), key});
+  HOLDFAST_CHECK(it != index_.end() && it->object == handle);
+  index_.erase(it);
+  if (index_.empty()) index_.clear();  // gives the memory back
+  arena_.Free(handle);
+  objects_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void ObjectShard::Erase(Handle handle, bool writer_is_done, int64_t now_ms, FreedRanges* freed) {
+  ObjectRecord& object = Mutable(handle);
+  while (object.replica_count > 0) {
+    const uint32_t last = object.replica_count - 1u;
+    AddFreed(object, last, writer_is_done, now_ms, freed);
+    UnlinkReplica(handle, last);
+  }
+  if (object.put != 0) RemovePut(object.put);
+  EraseRecord(handle);
+}
+
+uint32_t ObjectShard::AddPut(const PutRecord& put) {
+  uint32_t index = free_put_;
+  if (index == 0) {
+    index = static_cast<uint32_t>(puts_.size());
+    puts_.emplace_back();
+  } else {
+    free_put_ = puts_[index].newer;
+  }
+  puts_[index] = put;
+  puts_[index].older = newest_put_;
+  (newest_put_ != 0 ? puts_[newest_put_].newer : oldest_put_) = index;
+  newest_put_ = index;
+  uint32_t& first = puts_by_session_[put.owner];
+  puts_[index].session_next = first;
+  if (first != 0) puts_[first].session_previous = index;
+  first = index;
+  put_count_.fetch_add(1, std::memory_order_relaxed);
+  oldest_put_ms_.store(puts_[oldest_put_].started_ms, std::memory_order_relaxed);
+  return index;
+}
+
+void ObjectShard::RemovePut(uint32_t index) {
+  PutRecord& put = puts_[index];
+  (put.older != 0 ? puts_[put.older].newer : oldest_put_) = put.newer;
+  (put.newer != 0 ? puts_[put.newer].older : newest_put_) = put.older;
+  if (put.session_next != 0) puts_[put.session_next].session_previous = put.session_previous;
+  if (put.session_previous != 0) {
+    puts_[put.session_previous].session_next = put.session_next;
+  } else if (put.session_next != 0) {
+    puts_by_session_[put.owner] = put.session_next;
+  } else {
+    puts_by_session_.erase(put.owner);
+  }
+  put = PutRecord();
+  put.newer = free_put_;
+  free_put_ = index;
+  put_count_.fetch_sub(1, std::memory_order_relaxed);
+  oldest_put_ms_.store(oldest_put_ == 0 ? kForever : puts_[oldest_put_].started_ms,
+                       std::memory_order_relaxed);
+}
+
+uint32_t ObjectShard::SweepSlot(uint32_t slot, uint32_t max_steps, int64_t now_ms,
+                                FreedRanges* freed, SweepCounts* counts) {
+  uint32_t steps = 0;
+  while (steps < max_steps && slot < heads_.size() && heads_[slot] != 0) {
+    const Handle replica = heads_[slot];
+    const uint32_t ordinal = ReplicaAt(replica).ordinal;
+    const Handle handle = ObjectRecord::ObjectHandle(replica, ordinal);
+    AddFreed(At(handle), ordinal, /*writer_is_done=*/false, now_ms, freed);
+    UnlinkReplica(handle, ordinal);
+    ++steps;
+    ++counts->replicas;
+    // A put in progress keeps its record, so that its end is told what happened.
+    if (At(handle).replica_count == 0 && At(handle).put == 0) {
+      EraseRecord(handle);
+      ++counts->erased_objects;
+    }
+  }
+  return steps;
+}
+
+bool ObjectShard::Sweep(absl::Span<const uint32_t> slots, absl::Span<const ClientEpoch> sessions,
+                        uint32_t max_steps, int64_t now_ms, FreedRanges* freed,
+                        SweepCounts* counts) {
+  uint32_t steps = 0;
+  for (uint32_t slot : slots) {
+    steps += SweepSlot(slot, max_steps - steps, now_ms, freed, counts);
+    if (steps == max_steps) return true;
+  }
+  for (const ClientEpoch& session : sessions) {
+    for (auto it = puts_by_session_.find(session); it != puts_by_session_.end();
+         it = puts_by_session_.find(session)) {
+      if (steps++ == max_steps) return true;
+      Erase(puts_[it->second].object, /*writer_is_done=*/false, now_ms, freed);
+      ++counts->discarded_puts;
+    }
+  }
+  return false;
+}
+
+uint32_t ObjectShard::DiscardDuePuts(uint32_t max_steps, int64_t now_ms, FreedRanges* freed) {
+  uint32_t steps = 0;
+  while (steps < max_steps && oldest_put_ != 0 &&
+         puts_[oldest_put_].started_ms + put_release_timeout_ms_ <= now_ms) {
+    Erase(puts_[oldest_put_].object, /*writer_is_done=*/true, now_ms, freed);
+    ++steps;
+  }
+  return steps;
+}
+
+bool ObjectShard::List(bool filter_invalid, absl::string_view prefix, uint32_t shard,
+                       uint32_t* record, std::vector<KeyListing>* rows) const {
+  const uint32_t chunk = RecordArena::ChunkOf(*record);
+  if (chunk >= arena_.chunks()) return false;
+  arena_.ForEachUsed(chunk, [&](Handle handle) ABSL_SHARED_LOCKS_REQUIRED(mu) {
+    if (handle < *record) return;
+    const ObjectRecord& object = At(handle);
+    if (object.key().substr(0, prefix.size()) != prefix) return;
+    KeyListing row;
+    row.replicas = object.replica_count;
+    for (uint32_t i = 0; i < object.replica_count; ++i) {
+      row.available_replicas += IsAvailable(object, i) ? 1 : 0;
+    }
+    if (filter_invalid && row.available_replicas == 0) return;
+    row.key = std::string(object.key());
+    row.next = {shard, handle + 1};
+    row.size_bytes = object.size_bytes;
+    row.put_in_progress = object.put != 0;
+    rows->push_back(std::move(row));
+  });
+  *record = RecordArena::FirstOf(chunk + 1);
+  return true;
+}
+
+std::string ObjectShard::AuditLists(std::vector<SlotUse>* use_by_slot) const {
+  uint64_t linked = 0;
+  for (uint32_t slot = 0; slot < heads_.size(); ++slot) {
+    Handle previous = 0;
+    for (Handle handle = heads_[slot]; handle != 0;) {
+      const auto& replica = *static_cast<const ReplicaRecord*>(arena_.At(handle));
+      const ObjectRecord& object = At(ObjectRecord::ObjectHandle(handle, replica.ordinal));
+      if (replica.slot != slot) return absl::StrCat("slot of a replica in list ", slot);
+      if (replica.previous != previous) return absl::StrCat("back link in list ", slot);
+      if (replica.ordinal >= object.replica_count) return "ordinal beyond the replicas";
+      if (use_by_slot->size() <= slot) use_by_slot->resize(slot + 1);
+      ++(*use_by_slot)[slot].ranges;
+      (*use_by_slot)[slot].bytes += UnitsRoundedUp(object.size_bytes) * kUnitBytes;
+      ++linked;
+      previous = handle;
+      handle = replica.next;
+    }
+  }
+  if (linked != replicas()) return absl::StrCat(linked, " linked replicas, not ", replicas());
+  return "";
+}
+
+std::string ObjectShard::Audit(std::vector<SlotUse>* use_by_slot) const {
+  if (std::string error = AuditLists(use_by_slot); !error.empty()) return error;
+  uint64_t records = 0;
+  uint64_t with_put = 0;
+  uint64_t in_objects = 0;
+  std::string error;
+  for (uint32_t chunk = 0; chunk < arena_.chunks(); ++chunk) {
+    arena_.ForEachUsed(chunk, [&](Handle handle) ABSL_SHARED_LOCKS_REQUIRED(mu) {
+      const ObjectRecord& object = At(handle);
+      ++records;
+      in_objects += object.replica_count;
+      if (Find(HashKey(seed_, object.key()), object.key()) != handle) error = "lost in the index";
+      if (object.put != 0) {
+        ++with_put;
+        if (puts_[object.put].object != handle) error = "put record of another object";
+      } else if (object.replica_count == 0) {
+        error = "object without replicas and put";
+      }
+    });
+  }
+  if (records != objects() || records != index_.size()) error = "number of objects";
+  if (in_objects != replicas()) error = "number of replicas";
+  uint64_t in_order = 0;
+  for (uint32_t put = oldest_put_; put != 0; put = puts_[put].newer) ++in_order;
+  uint64_t by_session = 0;
+  for (const auto& [session, first] : puts_by_session_) {
+    for (uint32_t put = first; put != 0; put = puts_[put].session_next) ++by_session;
+  }
+  if (with_put != puts() || in_order != puts() || by_session != puts()) error = "number of puts";
+  return error;
+}
+
+}  // namespace holdfast::core

@@ -1,0 +1,207 @@
+// One of many parts of the object table: the objects of some keys, found by key, by registration and by put.
+
+#ifndef HOLDFAST_SERVER_CORE_OBJECT_SHARD_H_
+#define HOLDFAST_SERVER_CORE_OBJECT_SHARD_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "server/core/ids.h"
+#include "server/core/object_record.h"
+#include "server/core/operations.h"
+#include "server/core/record_arena.h"
+#include "server/core/segment_registry.h"
+
+namespace holdfast::core {
+
+// A range that lost its replica. To be released when the shard's lock is gone.
+struct FreedRange {
+  uint32_t slot = 0;
+  uint32_t range = 0;
+  uint64_t offset_bytes = 0;
+  uint64_t size_bytes = 0;
+  int64_t touch_until_ms = 0;  // somebody may read or write it so long
+  bool may_be_written = false;
+};
+using FreedRanges = absl::InlinedVector<FreedRange, 8>;
+
+struct NewReplica {
+  SegmentChoice segment;
+  AllocatedRange range{};
+};
+using NewReplicas = absl::InlinedVector<NewReplica, 4>;
+
+// What lies on one slot, for audits.
+struct SlotUse {
+  uint64_t ranges = 0;
+  uint64_t bytes = 0;
+};
+
+// A put in progress.
+struct PutRecord {
+  Handle object = 0;  // 0: this record is free
+  ClientEpoch owner;
+  RequestId request;
+  int64_t started_ms = 0;
+  // Links by index, 0 is none: all puts of the shard in order of their start, and those of one session.
+  uint32_t older = 0;
+  uint32_t newer = 0;
+  uint32_t session_previous = 0;
+  uint32_t session_next = 0;
+};
+
+// Callers hold `mu` (shared for const functions); no function blocks, calls out or destroys anything large.
+//
+// Invariants:
+//  * every replica is in the list of its registration, and the range that it names holds the registration's slot;
+//  * an object is complete, or has a put record, or both of its replicas and record are gone with it;
+//  * a replica is linked only while its registration was live under this lock, so the sweep, which takes the lock after
+//    the registration has ended, finds the list complete.
+class ObjectShard {
+ public:
+  ObjectShard(const MasterOptions& options, const SegmentRegistry* registry);
+
+  mutable absl::Mutex mu;
+
+  // 0 if there is none. `hash` is of the key.
+  Handle Find(uint64_t hash, absl::string_view key) const ABSL_SHARED_LOCKS_REQUIRED(mu);
+  const ObjectRecord& At(Handle object) const ABSL_SHARED_LOCKS_REQUIRED(mu) {
+    return *static_cast<const ObjectRecord*>(arena_.At(object));
+  }
+  // The record of the put in progress, nullptr if there is none.
+  const PutRecord* PutOf(const ObjectRecord& object) const ABSL_SHARED_LOCKS_REQUIRED(mu) {
+    return object.put == 0 ? nullptr : &puts_[object.put];
+  }
+
+  // THE predicate of every read path: complete, and its registration has not ended.
+  bool IsAvailable(const ObjectRecord& object, uint32_t ordinal) const
+      ABSL_SHARED_LOCKS_REQUIRED(mu) {
+    return object.IsComplete(ordinal) && registry_->IsLive(object.replicas()[ordinal].slot);
+  }
+  bool AnyAvailable(const ObjectRecord& object) const ABSL_SHARED_LOCKS_REQUIRED(mu);
+  // Complete or not: whether a replica's registration is live.
+  bool AnyLive(const ObjectRecord& object) const ABSL_SHARED_LOCKS_REQUIRED(mu);
+
+  struct NewObject {
+    absl::string_view key;
+    uint64_t size_bytes = 0;
+    PutId put;
+    ClientEpoch owner;
+    RequestId request;
+    int64_t started_ms = 0;
+    absl::Span<const NewReplica> replicas;
+  };
+  // There is no object of this key, and all registrations are live.
+  Handle Insert(uint64_t hash, const NewObject& object) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Ends the put: all replicas are complete.
+  void Complete(Handle object) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Takes the object out. A put in progress may still be written to until its release time, unless `writer_is_done`.
+  void Erase(Handle object, bool writer_is_done, int64_t now_ms, FreedRanges* freed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  struct SweepCounts {
+    uint32_t replicas = 0;
+    uint32_t erased_objects = 0;
+    uint32_t discarded_puts = 0;
+  };
+  // Unlinks replicas of ended registrations and discards puts of ended sessions, at most `max_steps` of both together.
+  // Returns true if there is more.
+  bool Sweep(absl::Span<const uint32_t> slots, absl::Span<const ClientEpoch> sessions,
+             uint32_t max_steps, int64_t now_ms, FreedRanges* freed, SweepCounts* counts)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Discards up to `max_steps` puts whose release time is over. Returns how many.
+  uint32_t DiscardDuePuts(uint32_t max_steps, int64_t now_ms, FreedRanges* freed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // Rows of the records of one chunk that are at or behind *record. Moves *record behind the chunk; false at the end.
+  bool List(bool filter_invalid, absl::string_view prefix, uint32_t shard, uint32_t* record,
+            std::vector<KeyListing>* rows) const ABSL_SHARED_LOCKS_REQUIRED(mu);
+
+  // Figures for those who hold no lock; each is exact while nobody writes.
+  uint64_t objects() const { return objects_.load(std::memory_order_relaxed); }
+  uint64_t replicas() const { return replicas_.load(std::memory_order_relaxed); }
+  uint64_t puts() const { return put_count_.load(std::memory_order_relaxed); }
+  // When the oldest put in progress was started; kForever if there is none.
+  int64_t oldest_put_ms() const { return oldest_put_ms_.load(std::memory_order_relaxed); }
+
+  // Recounts everything. Adds what lies on each slot to `use_by_slot`. Empty if the books agree.
+  std::string Audit(std::vector<SlotUse>* use_by_slot) const ABSL_SHARED_LOCKS_REQUIRED(mu);
+
+ private:
+  struct IndexEntry {
+    uint32_t hash = 0;
+    Handle object = 0;
+  };
+  struct KeyProbe {
+    uint32_t hash;
+    absl::string_view key;
+  };
+  struct EntryHash {
+    using is_transparent = void;
+    size_t operator()(const IndexEntry& entry) const { return entry.hash; }
+    size_t operator()(const KeyProbe& probe) const { return probe.hash; }
+  };
+  struct EntryEq {
+    using is_transparent = void;
+    const RecordArena* arena;
+    bool operator()(const IndexEntry& a, const IndexEntry& b) const { return a.object == b.object; }
+    bool operator()(const IndexEntry& entry, const KeyProbe& probe) const {
+      return entry.hash == probe.hash &&
+             static_cast<const ObjectRecord*>(arena->At(entry.object))->key() == probe.key;
+    }
+    bool operator()(const KeyProbe& probe, const IndexEntry& entry) const {
+      return (*this)(entry, probe);
+    }
+  };
+
+  ObjectRecord& Mutable(Handle object) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return *static_cast<ObjectRecord*>(arena_.At(object));
+  }
+  ReplicaRecord& ReplicaAt(Handle replica) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return *static_cast<ReplicaRecord*>(arena_.At(replica));
+  }
+  // Makes the neighbours of a replica point to where it lies now.
+  void PointNeighboursAt(Handle replica) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void LinkReplica(Handle replica) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void UnlinkReplica(Handle object, uint32_t ordinal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void AddFreed(const ObjectRecord& object, uint32_t ordinal, bool writer_is_done, int64_t now_ms,
+                FreedRanges* freed) const ABSL_SHARED_LOCKS_REQUIRED(mu);
+  // Removes a record without replicas and put from index and arena.
+  void EraseRecord(Handle object) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  uint32_t AddPut(const PutRecord& put) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void RemovePut(uint32_t put) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  uint32_t SweepSlot(uint32_t slot, uint32_t max_steps, int64_t now_ms, FreedRanges* freed,
+                     SweepCounts* counts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  std::string AuditLists(std::vector<SlotUse>* use_by_slot) const ABSL_SHARED_LOCKS_REQUIRED(mu);
+
+  const uint64_t seed_;
+  const int64_t put_release_timeout_ms_;
+  const SegmentRegistry* const registry_;
+
+  std::atomic<uint64_t> objects_{0};
+  std::atomic<uint64_t> replicas_{0};
+  std::atomic<uint64_t> put_count_{0};
+  std::atomic<int64_t> oldest_put_ms_{kForever};
+
+  RecordArena arena_ ABSL_GUARDED_BY(mu);
+  absl::flat_hash_set<IndexEntry, EntryHash, EntryEq> index_ ABSL_GUARDED_BY(mu);
+  std::vector<Handle> heads_ ABSL_GUARDED_BY(mu);    // first replica of each slot's list
+  std::vector<PutRecord> puts_ ABSL_GUARDED_BY(mu);  // [0] is nobody
+  uint32_t free_put_ ABSL_GUARDED_BY(mu) = 0;        // linked by `newer`
+  uint32_t oldest_put_ ABSL_GUARDED_BY(mu) = 0;
+  uint32_t newest_put_ ABSL_GUARDED_BY(mu) = 0;
+  absl::flat_hash_map<ClientEpoch, uint32_t> puts_by_session_ ABSL_GUARDED_BY(mu);
+};
+
+}  // namespace holdfast::core
+
+#endif  // HOLDFAST_SERVER_CORE_OBJECT_SHARD_H_

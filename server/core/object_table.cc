@@ -1,0 +1,26 @@
+#include "server/core/object_table.h"
+
+#include <bit>
+
+#include "server/core/check.h"
+
+namespace holdfast::core {
+
+ObjectTable::ObjectTable(const MasterOptions& options, const SegmentRegistry* registry)
+    : seed_(options.seed), mask_(options.shard_count - 1) {
+  HOLDFAST_CHECK(std::has_single_bit(options.shard_count));
+  shards_.reserve(options.shard_count);
+  for (uint32_t i = 0; i < options.shard_count; ++i) {
+    shards_.push_back(std::make_unique<ObjectShard>(options, registry));
+  }
+}
+
+void ObjectTable::Count(MasterCounts* counts) const {
+  for (const auto& shard : shards_) {
+    counts->objects += shard->objects();
+    counts->replicas += shard->replicas();
+    counts->puts_in_progress += shard->puts();
+  }
+}
+
+}  // namespace holdfast::core
