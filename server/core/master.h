@@ -38,6 +38,10 @@ class Master {
 
   const MasterOptions& options() const { return options_; }
 
+  // The checks that every call on items begins with. BATCH_EMPTY, BATCH_TOO_LARGE; SESSION_*, BAD_ID.
+  absl::Status CheckBatch(absl::string_view operation, size_t items) const;
+  absl::Status CheckSession(const Session& session) const { return sessions_.Check(session); }
+
   // --- sessions ---
 
   // BAD_ID, BAD_FIELD, CLIENT_LIMIT. An epoch that is not the live one answers kLost.
@@ -118,7 +122,6 @@ class Master {
   const Placement& placement() const { return placement_; }
 
  private:
-  absl::Status CheckBatch(absl::string_view operation, size_t items) const;
   Reason CheckKey(absl::string_view key) const;
   Reason CheckPutItem(const PutStartItem& item) const;
   PutStartRow StartOnePut(const PutStartRequest& request, const PutStartItem& item, int64_t now_ms,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "server/core/check.h"
 #include "server/core/master.h"
 #include "server/core/size_class.h"
@@ -13,6 +14,8 @@ namespace {
 // A chosen segment may end, or fill up, before its range is taken; then another is chosen, so often at most.
 constexpr int kPlacementTries = 16;
 constexpr int kInsertTries = 8;
+// Each name is looked up for each item.
+constexpr size_t kPreferredSegmentsMax = 64;
 
 // What stands in the way of a new put.
 struct Obstacle {
@@ -161,6 +164,11 @@ absl::Status Master::PutStart(const PutStartRequest& request, int64_t now_ms,
                               PutStartAnswer* answer) {
   if (absl::Status status = CheckBatch("put start", request.items.size()); !status.ok()) {
     return status;
+  }
+  if (request.preferred_segments.size() > kPreferredSegmentsMax) {
+    return Refuse(Reason::kBadField, absl::StrCat("put start: ", request.preferred_segments.size(),
+                                                  " preferred segments, at most ",
+                                                  kPreferredSegmentsMax, " are allowed"));
   }
   if (absl::Status status = sessions_.Check(request.session); !status.ok()) return status;
   CallRandom random(request.random);

@@ -1,0 +1,115 @@
+#include "server/app.h"
+
+#include <spdlog/spdlog.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+
+namespace holdfast {
+namespace {
+
+// The monitor's rounds: often enough that time-outs are exact to a tenth of a second.
+constexpr int64_t kMonitorIntervalMs = 100;
+
+}  // namespace
+
+App::App(const Options& options, const base::Clock* clock)
+    : options_(options),
+      clock_(clock != nullptr ? clock : &steady_clock_),
+      master_(options.master),
+      sweep_pass_(&master_, clock_, &sweep_statistics_, {}),
+      timeout_pass_(&master_, clock_),
+      store_service_(MakeContext()),
+      admin_service_(MakeContext()) {}
+
+App::~App() { Stop(); }
+
+rpc::ServiceContext App::MakeContext() {
+  rpc::ServiceContext context;
+  context.master = &master_;
+  context.clock = clock_;
+  context.observer = &rpc_metrics_;
+  context.sweep_statistics = &sweep_statistics_;
+  context.request_sweep = [this] { RequestSweep(); };
+  context.master_id = options_.master.seed;
+  return context;
+}
+
+absl::StatusOr<std::unique_ptr<App>> App::Start(const Options& options, const base::Clock* clock) {
+  std::unique_ptr<App> app(new App(options, clock));
+  // The workers come first: what a call asks of them must have somebody to ask.
+  app->StartWorkers();
+  if (absl::Status status = app->Serve(); !status.ok()) return status;
+  return app;
+}
+
+void App::StartWorkers() {
+  if (!options_.start_workers) return;
+  sweep_worker_ = std::make_unique<base::PassWorker>("sweep", base::PassWorker::Options{},
+                                                     [this] { return SweepRound(); });
+  monitor_worker_ = std::make_unique<base::PassWorker>(
+      "monitor", base::PassWorker::Options{kMonitorIntervalMs}, [this] {
+        if (timeout_pass_.Run()) sweep_worker_->Request();
+        return base::PassVerdict::kIdle;
+      });
+}
+
+absl::Status App::Serve() {
+  auto exporter = ops::Exporter::Start(options_.metrics_listen,
+                                       {&master_, clock_, &sweep_statistics_, &rpc_metrics_});
+  if (!exporter.ok()) return exporter.status();
+  exporter_ = *std::move(exporter);
+  auto server = rpc::GrpcServer::Start(options_.grpc, {&store_service_, &admin_service_});
+  if (!server.ok()) return server.status();
+  server_ = *std::move(server);
+  spdlog::info("event=serving port={} metrics_port={}", server_->port(), exporter_->port());
+  return WritePortFile();
+}
+
+absl::Status App::WritePortFile() const {
+  if (options_.port_file.empty()) return absl::OkStatus();
+  // Whoever waits for the file never sees half of it.
+  const std::string temporary = options_.port_file + ".tmp";
+  std::ofstream file(temporary);
+  file << server_->port() << "\n";
+  file.close();
+  if (!file || std::rename(temporary.c_str(), options_.port_file.c_str()) != 0) {
+    return absl::InternalError(
+        absl::StrCat("cannot write port file ", options_.port_file, ": ", std::strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+void App::RequestSweep() {
+  if (sweep_worker_ != nullptr) sweep_worker_->Request();
+}
+
+base::PassVerdict App::SweepRound() {
+  return sweep_pass_.Run() ? base::PassVerdict::kMore : base::PassVerdict::kIdle;
+}
+
+void App::Stop() {
+  if (stopped_) return;
+  stopped_ = true;
+  if (server_ != nullptr) {
+    spdlog::info("event=stopping budget_ms={}", options_.shutdown_budget_ms);
+    server_->Shutdown(options_.shutdown_budget_ms);
+  }
+  admin_service_.Stop();
+  if (monitor_worker_ != nullptr) monitor_worker_->Stop();
+  if (sweep_worker_ != nullptr) sweep_worker_->Stop();
+  if (server_ != nullptr) {
+    const core::MasterCounts counts = master_.Count(clock_->NowMs());
+    spdlog::info("event=stopped objects={} replicas={} puts_in_progress={} not_swept={}",
+                 counts.objects, counts.replicas, counts.puts_in_progress,
+                 counts.cleanup.ended_replicas_waiting);
+  }
+}
+
+}  // namespace holdfast

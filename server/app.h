@@ -1,0 +1,75 @@
+// The daemon: all parts wired together, and the order in which they start and stop.
+
+#ifndef HOLDFAST_SERVER_APP_H_
+#define HOLDFAST_SERVER_APP_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "server/base/clock.h"
+#include "server/base/pass_worker.h"
+#include "server/cleanup/ended_registration_pass.h"
+#include "server/cleanup/sweep_statistics.h"
+#include "server/cleanup/timeout_pass.h"
+#include "server/core/master.h"
+#include "server/ops/exporter.h"
+#include "server/ops/rpc_metrics.h"
+#include "server/options.h"
+#include "server/rpc/admin_service.h"
+#include "server/rpc/grpc_server.h"
+#include "server/rpc/store_service.h"
+
+namespace holdfast {
+
+// Serves from Start to Stop. Stop is for one thread, once or more often.
+class App {
+ public:
+  // UNAVAILABLE when an address cannot be bound, INTERNAL when the port file cannot be written. `clock` none: the machine's.
+  static absl::StatusOr<std::unique_ptr<App>> Start(const Options& options,
+                                                    const base::Clock* clock = nullptr);
+  ~App();
+
+  App(const App&) = delete;
+  App& operator=(const App&) = delete;
+
+  void Stop();
+
+  int port() const { return server_->port(); }
+  int metrics_port() const { return exporter_->port(); }
+  core::Master& master() { return master_; }
+  // The passes of the workers, to be run by hand when these were not started.
+  cleanup::EndedRegistrationPass& sweep_pass() { return sweep_pass_; }
+  cleanup::TimeoutPass& timeout_pass() { return timeout_pass_; }
+
+ private:
+  App(const Options& options, const base::Clock* clock);
+
+  absl::Status Serve();
+  void StartWorkers();
+  absl::Status WritePortFile() const;
+  rpc::ServiceContext MakeContext();
+  base::PassVerdict SweepRound();
+  void RequestSweep();
+
+  const Options options_;
+  const base::SteadyClock steady_clock_;
+  const base::Clock* const clock_;
+
+  core::Master master_;
+  cleanup::SweepStatistics sweep_statistics_;
+  ops::RpcMetrics rpc_metrics_;
+  cleanup::EndedRegistrationPass sweep_pass_;
+  cleanup::TimeoutPass timeout_pass_;
+  rpc::StoreService store_service_;
+  rpc::AdminService admin_service_;
+  std::unique_ptr<ops::Exporter> exporter_;
+  std::unique_ptr<rpc::GrpcServer> server_;
+  bool stopped_ = false;
+  // Threads last.
+  std::unique_ptr<base::PassWorker> sweep_worker_;
+  std::unique_ptr<base::PassWorker> monitor_worker_;
+};
+
+}  // namespace holdfast
+
+#endif  // HOLDFAST_SERVER_APP_H_

@@ -1,0 +1,150 @@
+#include "server/options.h"
+
+#include <CLI/CLI.hpp>
+#include <bit>
+#include <limits>
+#include <map>
+#include <random>
+#include <sstream>
+
+#include "server/rpc/version.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int64_t kDayMs = 86'400'000;
+
+// Throws unless the values make sense together.
+void CheckTogether(const core::MasterOptions& master) {
+  auto refuse = [](const std::string& flag, const std::string& why) {
+    throw CLI::ValidationError("--" + flag, why);
+  };
+  if (!std::has_single_bit(master.shard_count)) refuse("shards", "must be a power of two");
+  if (master.client_ttl_min_ms > master.client_ttl_ms) {
+    refuse("client-ttl-min-ms", "must not be above --client-ttl-ms");
+  }
+  if (master.client_ttl_max_ms < master.client_ttl_ms) {
+    refuse("client-ttl-max-ms", "must not be below --client-ttl-ms");
+  }
+  if (master.heartbeat_interval_ms * 2 > master.client_ttl_ms) {
+    refuse("heartbeat-interval-ms",
+           "must be at most half of --client-ttl-ms, or one lost heartbeat ends a client");
+  }
+  if (master.put_release_timeout_ms < master.put_discard_timeout_ms) {
+    refuse("put-release-timeout-ms", "must not be below --put-discard-timeout-ms");
+  }
+}
+
+void AddLimits(CLI::App* app, core::MasterOptions* master) {
+  app->add_option("--shards", master->shard_count,
+                  "parts of the object table, a power of two: more mean less waiting of "
+                  "calls for each other")
+      ->check(CLI::Range(1u, 65536u));
+  app->add_option("--max-segments", master->max_segments,
+                  "registrations at a time: bounds the master's memory")
+      ->check(CLI::Range(1u, 1u << 20));
+  app->add_option("--max-clients", master->max_clients,
+                  "sessions at a time: bounds the master's memory")
+      ->check(CLI::Range(1u, 1u << 20));
+  app->add_option("--max-batch-items", master->max_batch_items,
+                  "items of a call: bounds the work of one handler")
+      ->check(CLI::Range(1u, 4096u));
+  app->add_option("--max-key-bytes", master->max_key_bytes, "bytes of a key")
+      ->check(CLI::Range(1u, 1024u));
+  app->add_option("--max-replicas", master->max_replicas, "copies of an object")
+      ->check(CLI::Range(1u, 16u));
+}
+
+void AddTimes(CLI::App* app, core::MasterOptions* master) {
+  auto add = [app](const std::string& name, int64_t* value, const std::string& help, int64_t min,
+                   int64_t max) {
+    app->add_option("--" + name, *value, help + ", in milliseconds")->check(CLI::Range(min, max));
+  };
+  add("client-ttl-ms", &master->client_ttl_ms,
+      "silence after which a client counts as dead and its segments end", 100, kDayMs);
+  add("client-ttl-min-ms", &master->client_ttl_min_ms, "least that a client may ask for", 100,
+      kDayMs);
+  add("client-ttl-max-ms", &master->client_ttl_max_ms, "most that a client may ask for", 100,
+      kDayMs);
+  add("heartbeat-interval-ms", &master->heartbeat_interval_ms,
+      "how often clients are asked to send heartbeats", 10, kDayMs);
+  add("read-lease-ms", &master->read_lease_ms,
+      "how long the space of an object is kept after a get, for the reader's transfer", 0, kDayMs);
+  add("put-discard-timeout-ms", &master->put_discard_timeout_ms,
+      "age at which an unfinished put gives way to a new one", 1, kDayMs);
+  add("put-release-timeout-ms", &master->put_release_timeout_ms,
+      "age at which the space of an unfinished put is used again: nobody may still write then", 1,
+      kDayMs);
+  add("grace-max-ms", &master->grace_max_ms, "longest grace period of an unmount", 0, 7 * kDayMs);
+  add("stall-threshold-ms", &master->stall_threshold_ms,
+      "time without a round of the monitor after which the master takes itself, not its "
+      "clients, for stopped",
+      500, kDayMs);
+  add("mass-expiry-grace-ms", &master->mass_expiry_grace_ms,
+      "extra time when most clients seem to die at once", 0, kDayMs);
+}
+
+void AddDaemon(CLI::App* app, Options* options) {
+  app->add_option("--listen", options->grpc.listen, "HOST:PORT of the services; port 0 picks one");
+  app->add_option("--metrics-listen", options->metrics_listen,
+                  "HOST:PORT of /metrics; port 0 picks one");
+  app->add_option("--port-file", options->port_file,
+                  "file to write the bound port to when the master serves");
+  app->add_option("--log-level", options->log_level)
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}));
+  app->add_option("--shutdown-budget-ms", options->shutdown_budget_ms,
+                  "time that calls in flight are given at the end, in milliseconds")
+      ->check(CLI::Range(int64_t{0}, kDayMs));
+  app->add_option("--max-concurrent-streams", options->grpc.max_concurrent_streams,
+                  "calls of one connection at a time; more wait at the client")
+      ->check(CLI::Range(1, 100000));
+  app->add_option("--ping-interval-min-ms", options->grpc.ping_interval_min_ms,
+                  "clients that send keepalive pings more often are cut off, in milliseconds")
+      ->check(CLI::Range(1000, 3600000));
+}
+
+}  // namespace
+
+ParsedOptions ParseOptions(int argc, const char* const* argv) {
+  ParsedOptions parsed;
+  Options& options = parsed.options;
+  CLI::App app("Holdfast: metadata master of a distributed memory store.", "holdfast-master");
+  app.option_defaults()->always_capture_default();
+  app.set_config("--config", "", "file of key=value lines; keys are the names of flags");
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.set_version_flag("--version", std::string("holdfast-master ") + rpc::kVersion);
+  bool print_config = false;
+  app.add_flag("--print-config", print_config, "print the values in force and exit")
+      ->configurable(false);
+  AddDaemon(&app, &options);
+  AddLimits(&app, &options.master);
+  AddTimes(&app, &options.master);
+  const std::map<std::string, core::PlacementStrategy> strategies = {
+      {"random", core::PlacementStrategy::kRandom},
+      {"free-ratio-first", core::PlacementStrategy::kFreeRatioFirst},
+      {"local-first", core::PlacementStrategy::kLocalFirst}};
+  std::string strategy = "free-ratio-first";
+  app.add_option("--placement", strategy,
+                 "which segment takes a new object: random, free-ratio-first (the emptier of two) "
+                 "or local-first (the writer's own, then free-ratio-first)")
+      ->check(CLI::IsMember({"random", "free-ratio-first", "local-first"}));
+  options.master.seed = (uint64_t{std::random_device{}()} << 32) | std::random_device{}();
+  try {
+    app.parse(argc, argv);
+    options.master.strategy = strategies.at(strategy);
+    CheckTogether(options.master);
+    if (print_config) {
+      parsed.exit_code = 0;
+      parsed.text = app.config_to_str(/*default_also=*/true);
+    }
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out;
+    std::ostringstream problem;
+    const int code = app.exit(error, out, problem);
+    parsed.exit_code = code == 0 ? 0 : 2;
+    parsed.text = code == 0 ? out.str() : problem.str();
+  }
+  return parsed;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,262 @@
+#include "server/rpc/convert.h"
+
+#include <string>
+
+namespace holdfast::rpc {
+namespace {
+
+// The numbers of both enumerations are one list; a new reason has to be in both.
+static_assert(int(core::Reason::kObjectNotFound) == v1::REASON_OBJECT_NOT_FOUND);
+static_assert(int(core::Reason::kReplicaLost) == v1::REASON_REPLICA_LOST);
+static_assert(int(core::Reason::kClientLimit) == v1::REASON_CLIENT_LIMIT);
+static_assert(int(core::Reason::kProtocolMismatch) == v1::REASON_PROTOCOL_MISMATCH);
+static_assert(int(core::Reason::kSegmentState) == v1::REASON_SEGMENT_STATE);
+static_assert(int(core::Reason::kBadField) == v1::REASON_BAD_FIELD);
+static_assert(int(core::Reason::kServerBusy) == v1::REASON_SERVER_BUSY);
+static_assert(int(core::SegmentState::kEnded) == v1::SEGMENT_STATE_ENDED);
+
+void FillSegment(const core::SegmentRow& row, v1::SegmentRef* out) {
+  out->set_registration_id(row.registration.value);
+  out->set_endpoint(row.endpoint);
+  out->set_transport(row.transport);
+  out->set_base(row.base);
+}
+
+template <typename Result>
+void SetOutcome(core::Reason reason, Result* out) {
+  if (reason == core::Reason::kNone) return;
+  out->set_code(static_cast<int>(core::CodeOf(reason)));
+  out->set_reason(ToProto(reason));
+  const absl::string_view message = Explain(reason);
+  if (!message.empty()) out->set_message(message.data(), message.size());
+}
+
+template <typename Row>
+void AddReplicas(const core::ReplicaTable& table, const Row& row,
+                 google::protobuf::RepeatedPtrField<v1::Replica>* out) {
+  for (uint32_t i = 0; i < row.replica_count; ++i) {
+    const core::ReplicaRow& replica = table.replicas[row.first_replica + i];
+    v1::Replica* added = out->Add();
+    added->set_segment(replica.segment);
+    added->set_offset(replica.offset_bytes);
+  }
+}
+
+}  // namespace
+
+v1::Reason ToProto(core::Reason reason) { return static_cast<v1::Reason>(reason); }
+
+absl::string_view Explain(core::Reason reason) {
+  switch (reason) {
+    case core::Reason::kLeased:
+      return "a reader holds a lease on it";
+    case core::Reason::kStalePut:
+      return "this put is over: it was discarded, revoked or replaced";
+    case core::Reason::kPutComplete:
+      return "the put has ended; remove the object instead";
+    case core::Reason::kNotPutOwner:
+      return "the put belongs to another client";
+    case core::Reason::kUnknownPut:
+      return "this put id was never issued";
+    case core::Reason::kReplicaLost:
+      return "all segments of this put have left; start again";
+    case core::Reason::kPutInProgressByOther:
+      return "another client is writing it";
+    case core::Reason::kPutInProgressByYou:
+      return "this client is writing it under another request id";
+    case core::Reason::kNoSegment:
+      return "no segment takes new objects";
+    case core::Reason::kNoSpace:
+      return "no segment has a free range that is large enough";
+    case core::Reason::kTooFewSegments:
+      return "more replicas wanted than segments take new objects";
+    case core::Reason::kEmptyKey:
+      return "the key is empty";
+    case core::Reason::kKeyTooLong:
+      return "the key is too long";
+    case core::Reason::kBadSize:
+      return "the size is zero or larger than any segment";
+    case core::Reason::kBadReplicaCount:
+      return "too many replicas";
+    case core::Reason::kBadId:
+      return "request_id is missing";
+    default:
+      return "";
+  }
+}
+
+absl::StatusOr<core::Session> FromProto(const v1::Session& session) {
+  core::Session out;
+  if (!core::ClientId::Parse(session.client_id(), &out.client)) {
+    return core::Refuse(core::Reason::kBadId, "session: client_id is not 16 bytes");
+  }
+  out.epoch.value = session.client_epoch();
+  return out;
+}
+
+absl::StatusOr<core::SegmentSpec> FromProto(const v1::SegmentSpec& spec) {
+  core::SegmentSpec out;
+  if (!core::SegmentId::Parse(spec.segment_id(), &out.id)) {
+    return core::Refuse(core::Reason::kBadId, "mount segment: segment_id is not 16 bytes");
+  }
+  out.name = spec.name();
+  out.endpoint = spec.endpoint();
+  out.transport = spec.transport();
+  out.base = spec.base();
+  out.size_bytes = spec.size();
+  out.host = spec.host();
+  out.rack = spec.rack();
+  out.pool_id = spec.pool_id();
+  return out;
+}
+
+void ToProto(const core::SegmentSpec& spec, v1::SegmentSpec* out) {
+  out->set_segment_id(std::string(spec.id.AsBytes()));
+  out->set_name(spec.name);
+  out->set_endpoint(spec.endpoint);
+  out->set_transport(spec.transport);
+  out->set_base(spec.base);
+  out->set_size(spec.size_bytes);
+  out->set_host(spec.host);
+  out->set_rack(spec.rack);
+  out->set_pool_id(spec.pool_id);
+}
+
+std::vector<absl::string_view> Keys(const google::protobuf::RepeatedPtrField<std::string>& keys) {
+  return {keys.begin(), keys.end()};
+}
+
+std::vector<core::PutRef> Puts(const google::protobuf::RepeatedPtrField<v1::PutRef>& puts) {
+  std::vector<core::PutRef> out;
+  out.reserve(static_cast<size_t>(puts.size()));
+  for (const v1::PutRef& put : puts) out.push_back({put.key(), core::PutId{put.put_id()}});
+  return out;
+}
+
+std::vector<core::PutStartItem> Items(
+    const google::protobuf::RepeatedPtrField<v1::PutStartItem>& items) {
+  std::vector<core::PutStartItem> out;
+  out.reserve(static_cast<size_t>(items.size()));
+  for (const v1::PutStartItem& item : items) {
+    out.push_back({item.key(), item.size(), item.replicas(), core::RequestId{item.request_id()}});
+  }
+  return out;
+}
+
+void ToProto(const std::vector<core::Outcome>& outcomes,
+             google::protobuf::RepeatedPtrField<v1::ItemResult>* out) {
+  out->Reserve(static_cast<int>(outcomes.size()));
+  for (const core::Outcome& outcome : outcomes) SetOutcome(outcome.reason, out->Add());
+}
+
+void ToProto(const core::GetAnswer& answer, v1::GetResponse* out) {
+  for (const core::SegmentRow& segment : answer.segments) {
+    FillSegment(segment, out->add_segments());
+  }
+  out->mutable_results()->Reserve(static_cast<int>(answer.rows.size()));
+  for (const core::GetRow& row : answer.rows) {
+    v1::GetResult* result = out->add_results();
+    SetOutcome(row.reason, result);
+    if (row.reason != core::Reason::kNone) continue;
+    result->set_size(row.size_bytes);
+    result->set_version(row.version.value);
+    result->set_lease_ms(static_cast<uint32_t>(row.lease_ms));
+    AddReplicas(answer, row, result->mutable_replicas());
+  }
+}
+
+void ToProto(const core::PutStartAnswer& answer, v1::PutStartResponse* out) {
+  for (const core::SegmentRow& segment : answer.segments) {
+    FillSegment(segment, out->add_segments());
+  }
+  out->mutable_results()->Reserve(static_cast<int>(answer.rows.size()));
+  for (const core::PutStartRow& row : answer.rows) {
+    v1::PutStartResult* result = out->add_results();
+    SetOutcome(row.reason, result);
+    if (row.reason != core::Reason::kNone) continue;
+    result->set_put_id(row.put.value);
+    AddReplicas(answer, row, result->mutable_replicas());
+  }
+}
+
+void ToProto(const core::SegmentListing& row, v1::SegmentInfo* out) {
+  ToProto(row.spec, out->mutable_spec());
+  out->set_registration_id(row.registration.value);
+  out->set_state(static_cast<v1::SegmentState>(row.state));
+  out->set_client_id(std::string(row.owner.AsBytes()));
+  out->set_allocated_bytes(row.allocated_bytes);
+  out->set_ranges(row.ranges);
+  out->set_grace_left_ms(static_cast<uint64_t>(row.grace_left_ms));
+  out->set_waits_for_earlier_registration(row.waits_for_earlier);
+  out->set_drained(row.state == core::SegmentState::kDraining && row.ranges == 0);
+}
+
+void ToProto(const core::ClientListing& row, v1::ClientInfo* out) {
+  out->set_client_id(std::string(row.client.AsBytes()));
+  out->set_client_epoch(row.epoch.value);
+  out->set_host(row.host);
+  out->set_last_heartbeat_age_ms(static_cast<uint64_t>(row.last_heartbeat_age_ms));
+  out->set_ttl_ms(static_cast<uint32_t>(row.ttl_ms));
+  out->set_segments(row.segments);
+  out->set_peer(row.peer);
+}
+
+void ToProto(const core::KeyListing& row, v1::ListedKey* out) {
+  out->set_key(row.key);
+  out->set_size(row.size_bytes);
+  out->set_replicas(row.replicas);
+  out->set_available_replicas(row.available_replicas);
+  out->set_put_in_progress(row.put_in_progress);
+}
+
+void ToProto(const core::ObjectListing& row, v1::GetObjectResponse* out) {
+  out->set_size(row.size_bytes);
+  out->set_version(row.version.value);
+  out->set_lease_left_ms(static_cast<uint64_t>(row.lease_left_ms));
+  out->set_put_in_progress(row.put_in_progress);
+  out->set_put_age_ms(static_cast<uint64_t>(row.put_age_ms));
+  for (const core::ReplicaListing& replica : row.replicas) {
+    v1::ReplicaInfo* info = out->add_replicas();
+    info->set_registration_id(replica.registration.value);
+    info->set_segment_name(replica.segment_name);
+    info->set_endpoint(replica.endpoint);
+    info->set_offset(replica.offset_bytes);
+    info->set_complete(replica.complete);
+    info->set_available(replica.available);
+  }
+}
+
+void ToProto(const core::CleanupCounts& counts, v1::CleanupStatus* out) {
+  out->set_ended_registrations_waiting(counts.ended_registrations_waiting);
+  out->set_ended_replicas_waiting(counts.ended_replicas_waiting);
+  out->set_oldest_waiting_age_ms(static_cast<uint64_t>(counts.oldest_waiting_age_ms));
+  out->set_swept_replicas(counts.swept_replicas);
+  out->set_swept_registrations(counts.swept_registrations);
+  out->set_erased_objects(counts.erased_objects);
+  out->set_quarantined_ranges(counts.quarantined_ranges);
+  out->set_quarantined_bytes(counts.quarantined_bytes);
+  out->set_discarded_puts(counts.discarded_puts);
+  out->set_expired_clients(counts.expired_clients);
+  out->set_deferred_expiries(counts.deferred_expiries);
+  out->set_master_stalls(counts.master_stalls);
+}
+
+std::string ToToken(const core::KeyCursor& cursor) {
+  std::string token;
+  for (const uint32_t word : {cursor.shard, cursor.record}) {
+    for (int shift = 24; shift >= 0; shift -= 8) token.push_back(static_cast<char>(word >> shift));
+  }
+  return token;
+}
+
+bool FromToken(absl::string_view token, core::KeyCursor* cursor) {
+  *cursor = core::KeyCursor();
+  if (token.empty()) return true;
+  if (token.size() != 8) return false;
+  uint64_t both = 0;
+  for (const char byte : token) both = both << 8 | static_cast<uint8_t>(byte);
+  *cursor = {static_cast<uint32_t>(both >> 32), static_cast<uint32_t>(both)};
+  return true;
+}
+
+}  // namespace holdfast::rpc

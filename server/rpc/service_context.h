@@ -1,0 +1,50 @@
+// What every service needs, and the frame of a call that is answered inline.
+
+#ifndef HOLDFAST_SERVER_RPC_SERVICE_CONTEXT_H_
+#define HOLDFAST_SERVER_RPC_SERVICE_CONTEXT_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+#include "server/base/clock.h"
+#include "server/cleanup/sweep_statistics.h"
+#include "server/core/master.h"
+#include "server/rpc/rpc_observer.h"
+#include "server/rpc/status_mapping.h"
+
+namespace holdfast::rpc {
+
+// All are owned by others and outlive the services.
+struct ServiceContext {
+  core::Master* master = nullptr;
+  const base::Clock* clock = nullptr;
+  RpcObserver* observer = nullptr;
+  const cleanup::SweepStatistics* sweep_statistics = nullptr;
+  std::function<void()> request_sweep;  // something has ended
+  uint64_t master_id = 0;               // random for each start
+};
+
+// Answers a call with what `work` returns, unless the caller has given up already. `work` takes the time in milliseconds
+// and must not block.
+template <typename Work>
+grpc::ServerUnaryReactor* Answer(const ServiceContext& service, grpc::CallbackServerContext* call,
+                                 Method method, Work work) {
+  grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
+  ObservedCall observed(service.observer, method);
+  if (call->IsCancelled() || call->deadline() < std::chrono::system_clock::now()) {
+    observed.Done(absl::StatusCode::kDeadlineExceeded);
+    reactor->Finish({grpc::StatusCode::DEADLINE_EXCEEDED, "the caller's deadline is over"});
+    return reactor;
+  }
+  const absl::Status status = work(service.clock->NowMs());
+  observed.Done(status.code());
+  reactor->Finish(ToGrpc(status));
+  return reactor;
+}
+
+}  // namespace holdfast::rpc
+
+#endif  // HOLDFAST_SERVER_RPC_SERVICE_CONTEXT_H_

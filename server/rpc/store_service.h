@@ -1,0 +1,60 @@
+// StoreService: translation between messages and the core. Every handler runs inline and blocks on nothing.
+
+#ifndef HOLDFAST_SERVER_RPC_STORE_SERVICE_H_
+#define HOLDFAST_SERVER_RPC_STORE_SERVICE_H_
+
+#include "holdfast/v1/store.grpc.pb.h"
+#include "server/rpc/message_arena.h"
+#include "server/rpc/service_context.h"
+
+namespace holdfast::rpc {
+
+inline constexpr uint32_t kProtocolVersion = 1;
+
+// Thread-safe.
+class StoreService : public v1::StoreService::CallbackService {
+ public:
+  explicit StoreService(const ServiceContext& context);
+
+  grpc::ServerUnaryReactor* Heartbeat(grpc::CallbackServerContext* call,
+                                      const v1::HeartbeatRequest* request,
+                                      v1::HeartbeatResponse* response) override;
+  grpc::ServerUnaryReactor* MountSegment(grpc::CallbackServerContext* call,
+                                         const v1::MountSegmentRequest* request,
+                                         v1::MountSegmentResponse* response) override;
+  grpc::ServerUnaryReactor* UnmountSegment(grpc::CallbackServerContext* call,
+                                           const v1::UnmountSegmentRequest* request,
+                                           v1::UnmountSegmentResponse* response) override;
+  grpc::ServerUnaryReactor* RemountSegments(grpc::CallbackServerContext* call,
+                                            const v1::RemountSegmentsRequest* request,
+                                            v1::RemountSegmentsResponse* response) override;
+  grpc::ServerUnaryReactor* PutStart(grpc::CallbackServerContext* call,
+                                     const v1::PutStartRequest* request,
+                                     v1::PutStartResponse* response) override;
+  grpc::ServerUnaryReactor* PutEnd(grpc::CallbackServerContext* call,
+                                   const v1::PutEndRequest* request,
+                                   v1::PutEndResponse* response) override;
+  grpc::ServerUnaryReactor* PutRevoke(grpc::CallbackServerContext* call,
+                                      const v1::PutRevokeRequest* request,
+                                      v1::PutRevokeResponse* response) override;
+  grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* call, const v1::GetRequest* request,
+                                v1::GetResponse* response) override;
+  grpc::ServerUnaryReactor* Exists(grpc::CallbackServerContext* call,
+                                   const v1::ExistsRequest* request,
+                                   v1::ExistsResponse* response) override;
+  grpc::ServerUnaryReactor* Remove(grpc::CallbackServerContext* call,
+                                   const v1::RemoveRequest* request,
+                                   v1::RemoveResponse* response) override;
+
+ private:
+  const ServiceContext context_;
+  core::Master& master_;
+  ArenaAllocator<v1::PutStartRequest, v1::PutStartResponse> put_start_arenas_;
+  ArenaAllocator<v1::PutEndRequest, v1::PutEndResponse> put_end_arenas_;
+  ArenaAllocator<v1::GetRequest, v1::GetResponse> get_arenas_;
+  ArenaAllocator<v1::ExistsRequest, v1::ExistsResponse> exists_arenas_;
+};
+
+}  // namespace holdfast::rpc
+
+#endif  // HOLDFAST_SERVER_RPC_STORE_SERVICE_H_

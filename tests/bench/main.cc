@@ -1,0 +1,83 @@
+// holdfast-bench: load from a process of its own, and figures. Each verb starts a master unless --master names one.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+
+#include "tests/bench/verbs.h"
+
+namespace holdfast::bench {
+namespace {
+
+int Main(int argc, char** argv) {
+  CLI::App app("Measures a Holdfast master.", "holdfast-bench");
+  app.require_subcommand(1);
+  app.fallthrough();
+  CommonFlags common;
+  bool json = false;
+  app.add_option("--master", common.master, "address of a running master; default: start one");
+  app.add_flag("--json", json, "print one JSON object as the last line");
+  std::function<Report()> run;
+
+  ThroughputFlags throughput;
+  CLI::App* verb = app.add_subcommand("throughput", "operations a second; a put is start and end");
+  verb->add_option("--op", throughput.op)->check(CLI::IsMember({"put", "get", "exists", "mixed"}));
+  verb->add_option("--mode", throughput.mode, "unary: one key a call")
+      ->check(CLI::IsMember({"unary", "batch"}));
+  verb->add_option("--batch", throughput.batch)->check(CLI::Range(1, 4096));
+  verb->add_option("--clients", throughput.clients)->check(CLI::Range(1, 1000));
+  verb->add_option("--in-flight", throughput.in_flight, "calls of one client at a time")
+      ->check(CLI::Range(1, 1000));
+  verb->add_option("--seconds", throughput.seconds)->check(CLI::Range(0.1, 3600.0));
+  verb->add_option("--segments", throughput.segments)->check(CLI::Range(1, 10000));
+  verb->add_option("--keys", throughput.keys)->check(CLI::Range(1, 200000000));
+  verb->callback([&] { run = [&] { return RunThroughput(common, throughput); }; });
+
+  UnmountStormFlags storm;
+  verb = app.add_subcommand("unmount-storm", "segments that leave together under traffic");
+  verb->add_option("--keys", storm.keys)->check(CLI::Range(1, 200000000));
+  verb->add_option("--segments", storm.segments)->check(CLI::Range(1, 31));
+  verb->add_option("--unmount", storm.unmount)->check(CLI::Range(1, 31));
+  verb->add_option("--clients", storm.clients)->check(CLI::Range(1, 1000));
+  verb->add_option("--batch", storm.batch)->check(CLI::Range(1, 4096));
+  verb->add_option("--load", storm.load, "share of the throughput that saturates")
+      ->check(CLI::Range(0.01, 1.0));
+  verb->add_option("--before-seconds", storm.before_seconds, "traffic before the unmounts")
+      ->check(CLI::Range(0.5, 600.0));
+  verb->callback([&] { run = [&] { return RunUnmountStorm(common, storm); }; });
+
+  UnmountLatencyFlags latency;
+  verb = app.add_subcommand("unmount-latency", "slope of the unmount call over resident keys");
+  verb->add_option("--keys", latency.keys)->delimiter(',');
+  verb->add_option("--segments", latency.segments, "unmounts measured for each number of keys")
+      ->check(CLI::Range(1, 10000));
+  verb->callback([&] { run = [&] { return RunUnmountLatency(common, latency); }; });
+
+  SweepFlags sweep;
+  verb = app.add_subcommand("sweep", "cost of a small segment's cleanup against that of all");
+  verb->add_option("--keys", sweep.keys)->check(CLI::Range(1000, 200000000));
+  verb->add_option("--share", sweep.share)->check(CLI::Range(0.0001, 0.5));
+  verb->callback([&] { run = [&] { return RunSweep(common, sweep); }; });
+
+  MemoryFlags memory;
+  verb = app.add_subcommand("memory", "resident bytes of the master for an object");
+  verb->add_option("--keys", memory.keys)->check(CLI::Range(1000, 200000000));
+  verb->add_option("--key-bytes", memory.key_bytes)->check(CLI::Range(16, 1024));
+  verb->callback([&] { run = [&] { return RunMemory(common, memory); }; });
+
+  CLI11_PARSE(app, argc, argv);
+  try {
+    const Report report = run();
+    std::fputs(report.ToText().c_str(), stdout);
+    if (json) std::printf("%s\n", report.ToJson().c_str());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "holdfast-bench: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace holdfast::bench
+
+int main(int argc, char** argv) { return holdfast::bench::Main(argc, argv); }

@@ -1,0 +1,71 @@
+// Clients that put, get and probe in batches, as fast as it goes or at a given rate.
+
+#ifndef HOLDFAST_TESTS_BENCH_TRAFFIC_H_
+#define HOLDFAST_TESTS_BENCH_TRAFFIC_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "tests/bench/load.h"
+
+namespace holdfast::bench {
+
+enum class Op { kPut, kGet, kExists, kMixed };
+
+struct TrafficOptions {
+  std::string master;
+  Op op = Op::kMixed;      // kMixed: a put, a get and an exists in turn
+  uint32_t clients = 4;    // each with a connection of its own
+  uint32_t in_flight = 1;  // threads that share a client
+  uint32_t batch = 128;    // keys of a call
+  uint32_t key_bytes = 40;
+  uint64_t object_bytes = 4096;
+  uint64_t resident_keys = 0;  // get and exists choose among [0, resident_keys)
+  std::chrono::milliseconds deadline{1000};
+};
+
+struct TrafficCounts {
+  uint64_t keys = 0;  // a put (start and end) is one
+  uint64_t rpcs = 0;
+  uint64_t errors = 0;               // items or calls that failed and should not have
+  uint64_t timeouts = 0;             // calls
+  uint64_t errors_on_survivors = 0;  // a resident key that must be there was not
+  Latencies latencies;               // of calls
+};
+
+// Runs from construction to destruction.
+class Traffic {
+ public:
+  // `masks`: segments of each resident key, as Fill returns them; empty: unknown.
+  Traffic(const TrafficOptions& options, std::vector<uint32_t> masks);
+  ~Traffic();
+
+  // Calls a second of all clients together; 0: as fast as it goes.
+  void SetRate(double rpcs_per_s);
+  // Segments that leave: keys that lie on others too must still be found.
+  void SetLeaving(uint32_t segment_mask) { leaving_ = segment_mask; }
+  // Counts since the last call.
+  TrafficCounts Take();
+
+ private:
+  class Worker;
+
+  const TrafficOptions options_;
+  const std::vector<uint32_t> masks_;
+  std::atomic<bool> stop_{false};
+  std::atomic<double> interval_s_{0};  // between calls of one worker
+  std::atomic<uint32_t> leaving_{0};
+  std::atomic<uint64_t> next_key_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace holdfast::bench
+
+#endif  // HOLDFAST_TESTS_BENCH_TRAFFIC_H_
