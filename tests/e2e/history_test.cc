@@ -102,7 +102,7 @@ std::vector<std::string> History::Violations() const {
 
 std::string KeyName(int key) { return absl::StrCat("history-", key); }
 
-std::unique_ptr<Client> Connect(const Daemon& daemon) {
+std::unique_ptr<Client> Connect(const testing::Daemon& daemon) {
   ClientOptions options;
   options.master = daemon.address();
   auto client = Client::Connect(options);
