@@ -103,11 +103,12 @@ absl::StatusOr<std::vector<FoundObject>> FromWire(v1::GetResponse* response, siz
   const Locations segments = TakeSegments(response->mutable_segments());
   std::vector<FoundObject> objects(count);
   for (size_t i = 0; i < count; ++i) {
-    const v1::GetResult& result = response->results(static_cast<int>(i));
+    v1::GetResult& result = *response->mutable_results(static_cast<int>(i));
     FoundObject& object = objects[i];
     if (result.code() != 0) {
-      object.status.code = CodeFromWire(result.code());
-      object.status.reason = ReasonFromWire(result.reason());
+      object.status = ItemStatus{.code = CodeFromWire(result.code()),
+                                 .reason = ReasonFromWire(result.reason()),
+                                 .message = std::move(*result.mutable_message())};
       continue;
     }
     object.size_bytes = result.size();

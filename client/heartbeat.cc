@@ -40,7 +40,7 @@ absl::Status HeartbeatPass::Beat(uint64_t epoch, Deadline deadline,
   request.set_host(options_.host);
   request.set_protocol_version(kProtocolVersion);
   if (epoch == 0) {
-    request.set_ttl_ms(static_cast<uint32_t>(options_.ttl.count()));
+    request.set_ttl_ms(static_cast<uint32_t>(std::max<int64_t>(options_.ttl.count(), 0)));
   } else {
     const std::vector<uint64_t> ids = table_->Reported(epoch);
     request.mutable_registration_ids()->Add(ids.begin(), ids.end());

@@ -194,7 +194,8 @@ Mounter::SettleReport Mounter::Settle(uint64_t epoch, std::chrono::milliseconds 
     frame.settings.deadline = After(call_deadline);
     const absl::Status status = EndClaimed(&claim, frame);
     report.first_error.Update(status);
-    if (status.ok()) {
+    // A final refusal means that it is not this client's to end, which will not change.
+    if (status.ok() || (!OutcomeUnknown(status) && IsFinal(status.code()))) {
       table_->Unmounted(claim);
     } else {
       table_->UnmountFailed(claim);

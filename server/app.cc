@@ -51,6 +51,8 @@ absl::StatusOr<std::unique_ptr<App>> App::Start(const Options& options, const ba
 
 void App::StartWorkers() {
   if (!options_.start_workers) return;
+  // From now on a pause of the monitor is noticed, also one before its first round.
+  timeout_pass_.Run();
   sweep_worker_ = std::make_unique<base::PassWorker>("sweep", base::PassWorker::Options{},
                                                      [this] { return SweepRound(); });
   monitor_worker_ = std::make_unique<base::PassWorker>(
@@ -61,14 +63,16 @@ void App::StartWorkers() {
 }
 
 absl::Status App::Serve() {
-  auto exporter = ops::Exporter::Start(options_.metrics_listen,
-                                       {&master_, clock_, &sweep_statistics_, &rpc_metrics_});
-  if (!exporter.ok()) return exporter.status();
-  exporter_ = *std::move(exporter);
+  if (options_.metrics_listen != "off") {
+    auto exporter = ops::Exporter::Start(options_.metrics_listen,
+                                         {&master_, clock_, &sweep_statistics_, &rpc_metrics_});
+    if (!exporter.ok()) return exporter.status();
+    exporter_ = *std::move(exporter);
+  }
   auto server = rpc::GrpcServer::Start(options_.grpc, {&store_service_, &admin_service_});
   if (!server.ok()) return server.status();
   server_ = *std::move(server);
-  spdlog::info("event=serving port={} metrics_port={}", server_->port(), exporter_->port());
+  spdlog::info("event=serving port={} metrics_port={}", server_->port(), metrics_port());
   return WritePortFile();
 }
 

@@ -35,7 +35,8 @@ class App {
   void Stop();
 
   int port() const { return server_->port(); }
-  int metrics_port() const { return exporter_->port(); }
+  // 0 without metrics.
+  int metrics_port() const { return exporter_ == nullptr ? 0 : exporter_->port(); }
   core::Master& master() { return master_; }
   // The passes of the workers, to be run by hand when these were not started.
   cleanup::EndedRegistrationPass& sweep_pass() { return sweep_pass_; }

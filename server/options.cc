@@ -87,7 +87,7 @@ void AddTimes(CLI::App* app, core::MasterOptions* master) {
 void AddDaemon(CLI::App* app, Options* options) {
   app->add_option("--listen", options->grpc.listen, "HOST:PORT of the services; port 0 picks one");
   app->add_option("--metrics-listen", options->metrics_listen,
-                  "HOST:PORT of /metrics; port 0 picks one");
+                  "HOST:PORT of /metrics; port 0 picks one; off: no metrics");
   app->add_option("--port-file", options->port_file,
                   "file to write the bound port to when the master serves");
   app->add_option("--log-level", options->log_level)
@@ -109,7 +109,9 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   ParsedOptions parsed;
   Options& options = parsed.options;
   CLI::App app("Holdfast: metadata master of a distributed memory store.", "holdfast-master");
-  app.option_defaults()->always_capture_default();
+  // The last of several counts, so that a wrapper's flags can be overridden.
+  app.option_defaults()->always_capture_default()->multi_option_policy(
+      CLI::MultiOptionPolicy::TakeLast);
   app.set_config("--config", "", "file of key=value lines; keys are the names of flags");
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.set_version_flag("--version", std::string("holdfast-master ") + rpc::kVersion);

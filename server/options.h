@@ -15,7 +15,7 @@ namespace holdfast {
 struct Options {
   core::MasterOptions master;
   rpc::GrpcServerOptions grpc;
-  std::string metrics_listen = "127.0.0.1:9464";
+  std::string metrics_listen = "127.0.0.1:9464";  // "off": no metrics
   std::string port_file;
   std::string log_level = "info";
   int64_t shutdown_budget_ms = 5'000;

@@ -1,6 +1,7 @@
 // holdfast cleanup status
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "client/cli/command.h"
 #include "client/cli/text.h"
 #include "client/cli/units.h"
@@ -31,6 +32,9 @@ int ShowCleanup(Context& context) {
   lines.Add("expired clients", absl::StrCat(cleanup.expired_clients()));
   lines.Add("deferred expiries", absl::StrCat(cleanup.deferred_expiries()));
   lines.Add("stalls of the master", absl::StrCat(cleanup.master_stalls()));
+  lines.Add("lock hold p99.9",
+            absl::StrFormat("%.0f us, %.0f us on the processor", cleanup.lock_hold_p999_us(),
+                            cleanup.lock_hold_cpu_p999_us()));
   lines.Write(context.out());
   return kDone;
 }

@@ -63,6 +63,7 @@ v1::GetResponse ToMessage(absl::Span<const FoundObject> objects) {
     v1::GetResult* result = response.add_results();
     result->set_code(static_cast<int>(object.status.code));
     result->set_reason(static_cast<v1::Reason>(object.status.reason));
+    result->set_message(object.status.message);
     if (!object.status.ok()) continue;
     result->set_size(object.size_bytes);
     result->set_version(object.version);

@@ -71,7 +71,7 @@ std::string Escape(absl::string_view bytes) {
 }
 
 std::string HexId(absl::string_view bytes) {
-  const std::string hex = absl::BytesToHexString(bytes);
+  std::string hex = absl::BytesToHexString(bytes);
   if (bytes.size() != 16) return hex;
   const absl::string_view digits = hex;
   return absl::StrCat(digits.substr(0, 8), "-", digits.substr(8, 4), "-", digits.substr(12, 4), "-",
@@ -112,7 +112,7 @@ void Table::Write(std::ostream& out) const {
 }
 
 void Properties::Add(absl::string_view name, absl::string_view value) {
-  lines_.emplace_back(std::string(name), Escape(value));
+  lines_.emplace_back(std::string(name), value.empty() ? "-" : Escape(value));
 }
 
 void Properties::Write(std::ostream& out) const {

@@ -39,7 +39,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Lines "name:  value" with the values aligned.
+// Lines "name:  value" with the values aligned; an empty value is written as "-". Values are escaped.
 class Properties {
  public:
   void Add(absl::string_view name, absl::string_view value);

@@ -84,13 +84,14 @@ std::string HumanSize(uint64_t bytes) {
 }
 
 std::string HumanDuration(uint64_t milliseconds) {
+  constexpr uint64_t kMinutesPerDay = 1440;
   if (milliseconds < 1000) return absl::StrCat(milliseconds, " ms");
   if (milliseconds < 60'000)
     return absl::StrFormat("%d.%d s", milliseconds / 1000, milliseconds % 1000 / 100);
   const uint64_t minutes = milliseconds / 60'000;
   if (minutes < 60) return absl::StrCat(minutes, " m ", milliseconds / 1000 % 60, " s");
-  if (minutes < 24 * 60) return absl::StrCat(minutes / 60, " h ", minutes % 60, " m");
-  return absl::StrCat(minutes / (24 * 60), " d ", minutes / 60 % 24, " h");
+  if (minutes < kMinutesPerDay) return absl::StrCat(minutes / 60, " h ", minutes % 60, " m");
+  return absl::StrCat(minutes / kMinutesPerDay, " d ", minutes / 60 % 24, " h");
 }
 
 }  // namespace holdfast::cli
