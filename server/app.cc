@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <thread>
+#include <random>
 
 #include "absl/strings/str_cat.h"
 
@@ -17,14 +17,21 @@ namespace {
 // The monitor's rounds: often enough that time-outs are exact to a tenth of a second.
 constexpr int64_t kMonitorIntervalMs = 100;
 
+uint64_t RandomId() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random() | 1;
+}
+
 }  // namespace
 
 App::App(const Options& options, const base::Clock* clock)
     : options_(options),
       clock_(clock != nullptr ? clock : &steady_clock_),
+      master_id_(RandomId()),
       master_(options.master),
       sweep_pass_(&master_, clock_, &sweep_statistics_, {}),
       timeout_pass_(&master_, clock_),
+      cleanup_log_(&master_),
       store_service_(MakeContext()),
       admin_service_(MakeContext()) {}
 
@@ -37,7 +44,7 @@ rpc::ServiceContext App::MakeContext() {
   context.observer = &rpc_metrics_;
   context.sweep_statistics = &sweep_statistics_;
   context.request_sweep = [this] { RequestSweep(); };
-  context.master_id = options_.master.seed;
+  context.master_id = master_id_;
   return context;
 }
 
@@ -56,13 +63,12 @@ void App::StartWorkers() {
   sweep_worker_ = std::make_unique<base::PassWorker>("sweep", base::PassWorker::Options{},
                                                      [this] { return SweepRound(); });
   monitor_worker_ = std::make_unique<base::PassWorker>(
-      "monitor", base::PassWorker::Options{kMonitorIntervalMs}, [this] {
-        if (timeout_pass_.Run()) sweep_worker_->Request();
-        return base::PassVerdict::kIdle;
-      });
+      "monitor", base::PassWorker::Options{kMonitorIntervalMs}, [this] { return MonitorRound(); });
 }
 
 absl::Status App::Serve() {
+  // A file of an earlier run would send whoever waits for it to a port that nobody serves.
+  if (!options_.port_file.empty()) std::remove(options_.port_file.c_str());
   if (options_.metrics_listen != "off") {
     auto exporter = ops::Exporter::Start(options_.metrics_listen,
                                          {&master_, clock_, &sweep_statistics_, &rpc_metrics_});
@@ -95,7 +101,19 @@ void App::RequestSweep() {
 }
 
 base::PassVerdict App::SweepRound() {
-  return sweep_pass_.Run() ? base::PassVerdict::kMore : base::PassVerdict::kIdle;
+  if (sweep_pass_.Run()) return base::PassVerdict::kMore;
+  sweep_walks_.fetch_add(1, std::memory_order_relaxed);
+  return base::PassVerdict::kIdle;
+}
+
+base::PassVerdict App::MonitorRound() {
+  if (timeout_pass_.Run()) RequestSweep();
+  const auto line =
+      cleanup_log_.Round(sweep_walks_.load(std::memory_order_relaxed), clock_->NowMs());
+  if (line.has_value()) {
+    spdlog::log(line->warning ? spdlog::level::warn : spdlog::level::info, "{}", line->text);
+  }
+  return base::PassVerdict::kIdle;
 }
 
 void App::Stop() {

@@ -3,6 +3,8 @@
 #ifndef HOLDFAST_SERVER_APP_H_
 #define HOLDFAST_SERVER_APP_H_
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -12,6 +14,7 @@
 #include "server/cleanup/sweep_statistics.h"
 #include "server/cleanup/timeout_pass.h"
 #include "server/core/master.h"
+#include "server/ops/cleanup_log.h"
 #include "server/ops/exporter.h"
 #include "server/ops/rpc_metrics.h"
 #include "server/options.h"
@@ -50,17 +53,22 @@ class App {
   absl::Status WritePortFile() const;
   rpc::ServiceContext MakeContext();
   base::PassVerdict SweepRound();
+  base::PassVerdict MonitorRound();
   void RequestSweep();
 
   const Options options_;
   const base::SteadyClock steady_clock_;
   const base::Clock* const clock_;
+  // Not made from the seed: who can work that out can choose keys that collide.
+  const uint64_t master_id_;
 
   core::Master master_;
   cleanup::SweepStatistics sweep_statistics_;
   ops::RpcMetrics rpc_metrics_;
   cleanup::EndedRegistrationPass sweep_pass_;
   cleanup::TimeoutPass timeout_pass_;
+  std::atomic<uint64_t> sweep_walks_{0};  // ended ones
+  ops::CleanupLog cleanup_log_;           // the monitor's
   rpc::StoreService store_service_;
   rpc::AdminService admin_service_;
   std::unique_ptr<ops::Exporter> exporter_;

@@ -6,13 +6,30 @@
 #include <map>
 #include <random>
 #include <sstream>
+#include <string>
 
+#include "server/rpc/listen_address.h"
 #include "server/rpc/version.h"
 
 namespace holdfast {
 namespace {
 
 constexpr int64_t kDayMs = 86'400'000;
+
+uint64_t RandomSeed() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
+
+std::string CheckListen(const std::string& value) {
+  rpc::ListenAddress address;
+  if (rpc::ParseListenAddress(value, &address)) return "";
+  return "'" + value + "' is not HOST:PORT";
+}
+
+std::string CheckMetricsListen(const std::string& value) {
+  return value == "off" ? "" : CheckListen(value);
+}
 
 // Throws unless the values make sense together.
 void CheckTogether(const core::MasterOptions& master) {
@@ -49,57 +66,85 @@ void AddLimits(CLI::App* app, core::MasterOptions* master) {
   app->add_option("--max-batch-items", master->max_batch_items,
                   "items of a call: bounds the work of one handler")
       ->check(CLI::Range(1u, 4096u));
-  app->add_option("--max-key-bytes", master->max_key_bytes, "bytes of a key")
+  app->add_option("--max-key-bytes", master->max_key_bytes,
+                  "[bytes] length of a key: bounds the memory of an object")
       ->check(CLI::Range(1u, 1024u));
-  app->add_option("--max-replicas", master->max_replicas, "copies of an object")
+  app->add_option("--max-label-bytes", master->max_label_bytes,
+                  "[bytes] length of a name, endpoint, host and the like: bounds the memory of a "
+                  "registration")
+      ->check(CLI::Range(1u, 1024u));
+  app->add_option("--max-replicas", master->max_replicas,
+                  "copies of an object: bounds its memory and what a put may take")
       ->check(CLI::Range(1u, 16u));
 }
 
 void AddTimes(CLI::App* app, core::MasterOptions* master) {
   auto add = [app](const std::string& name, int64_t* value, const std::string& help, int64_t min,
                    int64_t max) {
-    app->add_option("--" + name, *value, help + ", in milliseconds")->check(CLI::Range(min, max));
+    app->add_option("--" + name, *value, "[ms] " + help)->check(CLI::Range(min, max));
   };
   add("client-ttl-ms", &master->client_ttl_ms,
       "silence after which a client counts as dead and its segments end", 100, kDayMs);
-  add("client-ttl-min-ms", &master->client_ttl_min_ms, "least that a client may ask for", 100,
-      kDayMs);
-  add("client-ttl-max-ms", &master->client_ttl_max_ms, "most that a client may ask for", 100,
+  add("client-ttl-min-ms", &master->client_ttl_min_ms,
+      "least that a client may ask for: less makes a short pause look like a death", 100, kDayMs);
+  add("client-ttl-max-ms", &master->client_ttl_max_ms,
+      "most that a client may ask for: so long its dead memory may be offered to readers", 100,
       kDayMs);
   add("heartbeat-interval-ms", &master->heartbeat_interval_ms,
       "how often clients are asked to send heartbeats", 10, kDayMs);
   add("read-lease-ms", &master->read_lease_ms,
-      "how long the space of an object is kept after a get, for the reader's transfer", 0, kDayMs);
+      "how long the space of an object is kept after a get, for the reader's transfer; 0: not at "
+      "all",
+      0, kDayMs);
   add("put-discard-timeout-ms", &master->put_discard_timeout_ms,
       "age at which an unfinished put gives way to a new one", 1, kDayMs);
   add("put-release-timeout-ms", &master->put_release_timeout_ms,
       "age at which the space of an unfinished put is used again: nobody may still write then", 1,
       kDayMs);
-  add("grace-max-ms", &master->grace_max_ms, "longest grace period of an unmount", 0, 7 * kDayMs);
+  add("grace-max-ms", &master->grace_max_ms,
+      "longest grace period of an unmount, so that a leaving segment does leave; 0: none", 0,
+      7 * kDayMs);
   add("stall-threshold-ms", &master->stall_threshold_ms,
       "time without a round of the monitor after which the master takes itself, not its "
       "clients, for stopped",
       500, kDayMs);
   add("mass-expiry-grace-ms", &master->mass_expiry_grace_ms,
-      "extra time when most clients seem to die at once", 0, kDayMs);
+      "extra time when most clients seem to die at once, as when the network fails; 0: none", 0,
+      kDayMs);
+  app->add_option("--mass-expiry-min-clients", master->mass_expiry_min_clients,
+                  "fewer clients than this are never given that extra time")
+      ->check(CLI::Range(1u, 1u << 20));
 }
 
 void AddDaemon(CLI::App* app, Options* options) {
-  app->add_option("--listen", options->grpc.listen, "HOST:PORT of the services; port 0 picks one");
+  app->add_option(
+         "--listen", options->grpc.listen,
+         "where the services listen; port 0 picks one. Nothing but loopback is safe without "
+         "a firewall: calls are not authenticated")
+      ->check(CLI::Validator(CheckListen, "HOST:PORT"));
   app->add_option("--metrics-listen", options->metrics_listen,
-                  "HOST:PORT of /metrics; port 0 picks one; off: no metrics");
+                  "where /metrics listens; port 0 picks one; off: no metrics")
+      ->check(CLI::Validator(CheckMetricsListen, "HOST:PORT"));
   app->add_option("--port-file", options->port_file,
                   "file to write the bound port to when the master serves");
-  app->add_option("--log-level", options->log_level)
+  app->add_option("--log-level", options->log_level, "least severe lines that are written")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}));
   app->add_option("--shutdown-budget-ms", options->shutdown_budget_ms,
-                  "time that calls in flight are given at the end, in milliseconds")
+                  "[ms] time that calls in flight are given at the end; 0: none")
       ->check(CLI::Range(int64_t{0}, kDayMs));
   app->add_option("--max-concurrent-streams", options->grpc.max_concurrent_streams,
                   "calls of one connection at a time; more wait at the client")
       ->check(CLI::Range(1, 100000));
+  app->add_option(
+         "--max-message-bytes", options->grpc.max_message_bytes,
+         "[bytes] size of a request or an answer: a full batch of the longest keys has to fit")
+      ->check(CLI::Range(64 << 10, 64 << 20));
+  app->add_option(
+         "--transport-memory-bytes", options->grpc.transport_memory_bytes,
+         "[bytes] size of all messages under way; when they are used up, clients have to wait")
+      ->check(CLI::Range(int64_t{16} << 20, int64_t{1} << 40));
   app->add_option("--ping-interval-min-ms", options->grpc.ping_interval_min_ms,
-                  "clients that send keepalive pings more often are cut off, in milliseconds")
+                  "[ms] clients that send keepalive pings more often are cut off")
       ->check(CLI::Range(1000, 3600000));
 }
 
@@ -130,7 +175,13 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
                  "which segment takes a new object: random, free-ratio-first (the emptier of two) "
                  "or local-first (the writer's own, then free-ratio-first)")
       ->check(CLI::IsMember({"random", "free-ratio-first", "local-first"}));
-  options.master.seed = (uint64_t{std::random_device{}()} << 32) | std::random_device{}();
+  // A function and not a variable, so that no seed made by chance is printed.
+  options.master.seed = RandomSeed();
+  app.add_option_function<uint64_t>(
+         "--seed", [&options](uint64_t seed) { options.master.seed = seed; },
+         "start of the hash of keys and of ids, to repeat a run; by default by chance, so that "
+         "nobody can choose keys that collide")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{std::numeric_limits<int64_t>::max()}));
   try {
     app.parse(argc, argv);
     options.master.strategy = strategies.at(strategy);

@@ -249,22 +249,21 @@ bool ObjectShard::List(bool filter_invalid, absl::string_view prefix, uint32_t s
                        uint32_t* record, std::vector<KeyListing>* rows) const {
   const uint32_t chunk = RecordArena::ChunkOf(*record);
   if (chunk >= arena_.chunks()) return false;
-  arena_.ForEachUsed(chunk, [&](Handle handle) ABSL_SHARED_LOCKS_REQUIRED(mu) {
-    if (handle < *record) return;
+  for (Handle handle = arena_.FirstUsed(chunk); handle != 0; handle = arena_.NextUsed(handle)) {
     const ObjectRecord& object = At(handle);
-    if (object.key().substr(0, prefix.size()) != prefix) return;
+    if (handle < *record || object.key().substr(0, prefix.size()) != prefix) continue;
     KeyListing row;
     row.replicas = object.replica_count;
     for (uint32_t i = 0; i < object.replica_count; ++i) {
       row.available_replicas += IsAvailable(object, i) ? 1 : 0;
     }
-    if (filter_invalid && row.available_replicas == 0) return;
+    if (filter_invalid && row.available_replicas == 0) continue;
     row.key = std::string(object.key());
     row.next = {shard, handle + 1};
     row.size_bytes = object.size_bytes;
     row.put_in_progress = object.put != 0;
     rows->push_back(std::move(row));
-  });
+  }
   *record = RecordArena::FirstOf(chunk + 1);
   return true;
 }
@@ -298,7 +297,7 @@ std::string ObjectShard::Audit(std::vector<SlotUse>* use_by_slot) const {
   uint64_t in_objects = 0;
   std::string error;
   for (uint32_t chunk = 0; chunk < arena_.chunks(); ++chunk) {
-    arena_.ForEachUsed(chunk, [&](Handle handle) ABSL_SHARED_LOCKS_REQUIRED(mu) {
+    for (Handle handle = arena_.FirstUsed(chunk); handle != 0; handle = arena_.NextUsed(handle)) {
       const ObjectRecord& object = At(handle);
       ++records;
       in_objects += object.replica_count;
@@ -309,7 +308,7 @@ std::string ObjectShard::Audit(std::vector<SlotUse>* use_by_slot) const {
       } else if (object.replica_count == 0) {
         error = "object without replicas and put";
       }
-    });
+    }
   }
   if (records != objects() || records != index_.size()) error = "number of objects";
   if (in_objects != replicas()) error = "number of replicas";

@@ -131,8 +131,7 @@ std::optional<uint32_t> Placement::FromRange(const Query& query, uint32_t begin,
   std::optional<uint32_t> shares_host;
   double best_ratio = -1;
   int seen = 0;
-  auto look = [&](uint32_t position) {
-    const uint32_t slot = order_[position];
+  auto look = [&](uint32_t slot) {
     if (Excluded(query, slot)) return;
     if (HostUsed(query, slot)) {
       if (!shares_host.has_value()) shares_host = slot;
@@ -145,11 +144,11 @@ std::optional<uint32_t> Placement::FromRange(const Query& query, uint32_t begin,
       best = slot;
     }
   };
-  for (int i = 0; i < kRandomTries && seen < samples; ++i) look(begin + random->Below(count));
+  for (int i = 0; i < kRandomTries && seen < samples; ++i) look(order_[begin + random->Below(count)]);
   if (!best.has_value()) {
     const uint32_t start = random->Below(count);
     const uint32_t walk = std::min(count, kWalkMax);
-    for (uint32_t i = 0; i < walk && !best.has_value(); ++i) look(begin + (start + i) % count);
+    for (uint32_t i = 0; i < walk && !best.has_value(); ++i) look(order_[begin + (start + i) % count]);
   }
   return best.has_value() ? best : shares_host;
 }

@@ -88,6 +88,28 @@ void RecordArena::Free(Handle handle) {
   PushFree(handle, header->units);
 }
 
+Handle RecordArena::UsedFrom(uint32_t chunk, uint32_t step) const {
+  const uint32_t end = chunk + 1 == chunks() ? carved_ : kChunkSteps;
+  while (step < end) {
+    const Handle handle = chunk * kChunkSteps + step;
+    const auto* header = static_cast<const SlotHeader*>(At(handle));
+    if (header->kind == SlotHeader::kUsed) return handle;
+    if (header->kind == SlotHeader::kEnd) return 0;
+    step += header->units * (kUnitBytes / kStepBytes);
+  }
+  return 0;
+}
+
+Handle RecordArena::FirstUsed(uint32_t chunk) const {
+  return UsedFrom(chunk, chunk == 0 ? kFirstStep : 0);
+}
+
+Handle RecordArena::NextUsed(Handle handle) const {
+  const auto* header = static_cast<const SlotHeader*>(At(handle));
+  return UsedFrom(handle / kChunkSteps,
+                  handle % kChunkSteps + header->units * (kUnitBytes / kStepBytes));
+}
+
 void RecordArena::Clear() {
   // One chunk stays, so that a shard that goes between none and one object does not go to the allocator each time.
   if (chunks_.size() > 1) {

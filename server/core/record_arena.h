@@ -49,18 +49,9 @@ class RecordArena {
   uint32_t chunks() const { return static_cast<uint32_t>(chunks_.size()); }
   static uint32_t ChunkOf(Handle handle) { return handle / kChunkSteps; }
   static Handle FirstOf(uint32_t chunk) { return chunk * kChunkSteps; }
-  // Calls visit(handle) for each used slot of a chunk, in order.
-  template <typename Visit>
-  void ForEachUsed(uint32_t chunk, Visit visit) const {
-    const uint32_t end = chunk + 1 == chunks() ? carved_ : kChunkSteps;
-    for (uint32_t step = chunk == 0 ? kFirstStep : 0; step < end;) {
-      const Handle handle = chunk * kChunkSteps + step;
-      const auto* header = static_cast<const SlotHeader*>(At(handle));
-      if (header->kind == SlotHeader::kEnd) break;
-      if (header->kind == SlotHeader::kUsed) visit(handle);
-      step += header->units * (kUnitBytes / kStepBytes);
-    }
-  }
+  // The used slots of a chunk, in order: the first, and the one behind `handle`; 0 when there is none.
+  Handle FirstUsed(uint32_t chunk) const;
+  Handle NextUsed(Handle handle) const;
 
  private:
   // Small enough that 1,024 shards with one object each are 16 MiB, and that a walk of one is short.
@@ -76,6 +67,8 @@ class RecordArena {
     Handle next;
   };
 
+  // The first used slot at or behind a slot's place in a chunk.
+  Handle UsedFrom(uint32_t chunk, uint32_t step) const;
   Handle Carve(uint32_t units);
   Handle TakeFree(uint32_t units);
   void PushFree(Handle handle, uint32_t units);

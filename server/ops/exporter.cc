@@ -5,12 +5,17 @@
 #include <prometheus/metric_type.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/rpc/listen_address.h"
 
 namespace holdfast::ops {
 namespace {
@@ -210,24 +215,43 @@ std::vector<MetricFamily> MetricsCollector::Collect() const {
   return families;
 }
 
-Exporter::Exporter(std::unique_ptr<prometheus::Exposer> exposer,
+Exporter::Exporter(std::string host, std::unique_ptr<prometheus::Exposer> exposer,
                    std::shared_ptr<MetricsCollector> collector)
-    : collector_(std::move(collector)), exposer_(std::move(exposer)) {
+    : host_(std::move(host)),
+      collector_(std::move(collector)),
+      exposer_(std::move(exposer)),
+      port_(exposer_->GetListeningPorts().front()) {
   exposer_->RegisterCollectable(collector_);
+}
+
+Exporter::~Exporter() {
+  // The library looks whether it is to stop every two seconds, or when somebody connects: so somebody does.
+  std::atomic<bool> stopped{false};
+  std::thread stop([&] {
+    exposer_.reset();
+    stopped = true;
+  });
+  while (!stopped && rpc::Ring({host_, absl::StrCat(port_)})) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  stop.join();
 }
 
 absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const std::string& listen,
                                                           const MetricSources& sources) {
+  rpc::ListenAddress address;
+  if (!rpc::ParseListenAddress(listen, &address)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot listen on ", listen, " for metrics: not HOST:PORT"));
+  }
   try {
     auto exposer = std::make_unique<prometheus::Exposer>(listen, 1);
-    return std::unique_ptr<Exporter>(
-        new Exporter(std::move(exposer), std::make_shared<MetricsCollector>(sources)));
-  } catch (const std::exception& error) {
+    return std::unique_ptr<Exporter>(new Exporter(std::move(address.host), std::move(exposer),
+                                                  std::make_shared<MetricsCollector>(sources)));
+  } catch (const std::exception&) {
     return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", listen, " for metrics: ", error.what()));
+        absl::StrCat("cannot listen on ", listen, " for metrics: ", rpc::WhyNotListening(listen)));
   }
 }
-
-int Exporter::port() const { return exposer_->GetListeningPorts().front(); }
 
 }  // namespace holdfast::ops

@@ -42,17 +42,24 @@ class MetricsCollector : public prometheus::Collectable {
 // Serves /metrics from Start to destruction.
 class Exporter {
  public:
-  // UNAVAILABLE with the address when it cannot be bound.
+  // UNAVAILABLE with the address and the reason when it cannot be bound.
   static absl::StatusOr<std::unique_ptr<Exporter>> Start(const std::string& listen,
                                                          const MetricSources& sources);
-  int port() const;
+  ~Exporter();
+
+  Exporter(const Exporter&) = delete;
+  Exporter& operator=(const Exporter&) = delete;
+
+  int port() const { return port_; }
 
  private:
-  Exporter(std::unique_ptr<prometheus::Exposer> exposer,
+  Exporter(std::string host, std::unique_ptr<prometheus::Exposer> exposer,
            std::shared_ptr<MetricsCollector> collector);
 
+  const std::string host_;
   const std::shared_ptr<MetricsCollector> collector_;
-  const std::unique_ptr<prometheus::Exposer> exposer_;
+  std::unique_ptr<prometheus::Exposer> exposer_;
+  const int port_;
 };
 
 }  // namespace holdfast::ops

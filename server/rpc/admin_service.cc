@@ -1,5 +1,6 @@
 #include "server/rpc/admin_service.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +12,7 @@ namespace holdfast::rpc {
 namespace {
 
 constexpr size_t kSegmentsPerPage = 256;
-// A page of keys is sent when it has so many, and put aside for other lists after so many steps without one.
+// A page of keys has so many at most, and is put aside for other lists after so many steps.
 constexpr size_t kKeysPerPage = 1000;
 constexpr int kStepsPerPage = 64;
 
@@ -31,17 +32,18 @@ bool NextKeys(const core::Master& master, KeyList* list, v1::ListKeysResponse* p
   for (int i = 0; more && i < kStepsPerPage && rows.size() < kKeysPerPage; ++i) {
     more = master.ListKeys(list->filter_invalid, list->prefix, &list->cursor, &rows);
   }
-  const bool cut = rows.size() >= list->left;
-  if (cut) {
-    // The listing goes on behind the last key that is told, whether anything follows or not.
-    rows.resize(list->left);
+  const size_t wanted = std::min<uint64_t>(list->left, kKeysPerPage);
+  if (rows.size() > wanted) {
+    // A step finds several keys. What this page does not tell is looked for again from here.
+    rows.resize(wanted);
     list->cursor = rows.back().next;
+    more = true;
   }
   list->left -= rows.size();
   for (const core::KeyListing& row : rows) ToProto(row, page->add_keys());
-  if (more || cut) page->set_resume_token(ToToken(list->cursor));
+  if (more) page->set_resume_token(ToToken(list->cursor));
   *worth_sending = !rows.empty();
-  return more && !cut;
+  return more && list->left > 0;
 }
 
 absl::Status Success(const std::function<void()>& request_sweep, absl::Status status) {
@@ -55,11 +57,17 @@ AdminService::AdminService(const ServiceContext& context)
     : context_(context), master_(*context.master) {}
 
 template <typename Response>
+grpc::ServerWriteReactor<Response>* AdminService::Refused(Method method,
+                                                          const absl::Status& status) {
+  return new RefusedStream<Response>(context_.observer, method, ToGrpc(status));
+}
+
+template <typename Response>
 grpc::ServerWriteReactor<Response>* AdminService::Stream(Method method,
                                                          typename ListStream<Response>::Next next) {
   if (!lists_.Enter()) {
-    return new RefusedStream<Response>(ToGrpc(core::Refuse(
-        core::Reason::kServerBusy, "too many lists are being made; try again in a moment")));
+    return Refused<Response>(method, core::Refuse(core::Reason::kServerBusy,
+                                                  "too many lists are being made; try again"));
   }
   return new ListStream<Response>(&lists_, context_.observer, method, std::move(next));
 }
@@ -127,9 +135,12 @@ grpc::ServerWriteReactor<v1::ListKeysResponse>* AdminService::ListKeys(
   list.filter_invalid = request->has_filter_invalid() ? request->filter_invalid() : true;
   list.prefix = request->prefix();
   list.left = request->limit() == 0 ? UINT64_MAX : request->limit();
-  if (!FromToken(request->resume_token(), &list.cursor)) {
-    return new RefusedStream<v1::ListKeysResponse>(ToGrpc(core::Refuse(
-        core::Reason::kBadField, "list keys: resume_token is not one of this service")));
+  // A token of the end is one behind the last shard.
+  if (!FromToken(request->resume_token(), &list.cursor) ||
+      list.cursor.shard > master_.options().shard_count) {
+    return Refused<v1::ListKeysResponse>(
+        Method::kListKeys, core::Refuse(core::Reason::kBadField,
+                                        "list keys: resume_token is not one of this service"));
   }
   auto next = [this, list](v1::ListKeysResponse* page, bool* worth_sending) mutable {
     return NextKeys(master_, &list, page, worth_sending);

@@ -1,18 +1,59 @@
 #include "server/rpc/convert.h"
 
 #include <string>
+#include <utility>
 
 namespace holdfast::rpc {
 namespace {
 
 // The numbers of both enumerations are one list; a new reason has to be in both.
-static_assert(int(core::Reason::kObjectNotFound) == v1::REASON_OBJECT_NOT_FOUND);
-static_assert(int(core::Reason::kReplicaLost) == v1::REASON_REPLICA_LOST);
-static_assert(int(core::Reason::kClientLimit) == v1::REASON_CLIENT_LIMIT);
-static_assert(int(core::Reason::kProtocolMismatch) == v1::REASON_PROTOCOL_MISMATCH);
-static_assert(int(core::Reason::kSegmentState) == v1::REASON_SEGMENT_STATE);
-static_assert(int(core::Reason::kBadField) == v1::REASON_BAD_FIELD);
-static_assert(int(core::Reason::kServerBusy) == v1::REASON_SERVER_BUSY);
+constexpr std::pair<core::Reason, v1::Reason> kReasons[] = {
+    {core::Reason::kNone, v1::REASON_UNSPECIFIED},
+    {core::Reason::kObjectNotFound, v1::REASON_OBJECT_NOT_FOUND},
+    {core::Reason::kObjectExists, v1::REASON_OBJECT_EXISTS},
+    {core::Reason::kPutInProgressByOther, v1::REASON_PUT_IN_PROGRESS_BY_OTHER},
+    {core::Reason::kPutInProgressByYou, v1::REASON_PUT_IN_PROGRESS_BY_YOU},
+    {core::Reason::kLeased, v1::REASON_LEASED},
+    {core::Reason::kStalePut, v1::REASON_STALE_PUT},
+    {core::Reason::kPutComplete, v1::REASON_PUT_COMPLETE},
+    {core::Reason::kNotPutOwner, v1::REASON_NOT_PUT_OWNER},
+    {core::Reason::kUnknownPut, v1::REASON_UNKNOWN_PUT},
+    {core::Reason::kReplicaLost, v1::REASON_REPLICA_LOST},
+    {core::Reason::kNoSegment, v1::REASON_NO_SEGMENT},
+    {core::Reason::kNoSpace, v1::REASON_NO_SPACE},
+    {core::Reason::kTooFewSegments, v1::REASON_TOO_FEW_SEGMENTS},
+    {core::Reason::kSegmentLimit, v1::REASON_SEGMENT_LIMIT},
+    {core::Reason::kClientLimit, v1::REASON_CLIENT_LIMIT},
+    {core::Reason::kSessionUnknown, v1::REASON_SESSION_UNKNOWN},
+    {core::Reason::kSessionStale, v1::REASON_SESSION_STALE},
+    {core::Reason::kProtocolMismatch, v1::REASON_PROTOCOL_MISMATCH},
+    {core::Reason::kSegmentExists, v1::REASON_SEGMENT_EXISTS},
+    {core::Reason::kSegmentOverlap, v1::REASON_SEGMENT_OVERLAP},
+    {core::Reason::kSegmentUnknown, v1::REASON_SEGMENT_UNKNOWN},
+    {core::Reason::kNotSegmentOwner, v1::REASON_NOT_SEGMENT_OWNER},
+    {core::Reason::kSegmentState, v1::REASON_SEGMENT_STATE},
+    {core::Reason::kEmptyKey, v1::REASON_EMPTY_KEY},
+    {core::Reason::kKeyTooLong, v1::REASON_KEY_TOO_LONG},
+    {core::Reason::kBadSize, v1::REASON_BAD_SIZE},
+    {core::Reason::kBadReplicaCount, v1::REASON_BAD_REPLICA_COUNT},
+    {core::Reason::kBatchEmpty, v1::REASON_BATCH_EMPTY},
+    {core::Reason::kBatchTooLarge, v1::REASON_BATCH_TOO_LARGE},
+    {core::Reason::kBadId, v1::REASON_BAD_ID},
+    {core::Reason::kBadField, v1::REASON_BAD_FIELD},
+    {core::Reason::kServerBusy, v1::REASON_SERVER_BUSY},
+};
+
+constexpr bool SameNumbers() {
+  for (const auto& [core_reason, proto_reason] : kReasons) {
+    if (static_cast<int>(core_reason) != static_cast<int>(proto_reason)) return false;
+  }
+  return true;
+}
+static_assert(SameNumbers());
+
+static_assert(int(core::SegmentState::kMounted) == v1::SEGMENT_STATE_MOUNTED);
+static_assert(int(core::SegmentState::kDraining) == v1::SEGMENT_STATE_DRAINING);
+static_assert(int(core::SegmentState::kGraceful) == v1::SEGMENT_STATE_GRACEFUL);
 static_assert(int(core::SegmentState::kEnded) == v1::SEGMENT_STATE_ENDED);
 
 void FillSegment(const core::SegmentRow& row, v1::SegmentRef* out) {

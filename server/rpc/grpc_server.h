@@ -25,7 +25,7 @@ struct GrpcServerOptions {
 // Serves from Start to Shutdown. The services outlive it.
 class GrpcServer {
  public:
-  // UNAVAILABLE with the address when it cannot be bound, also when another process listens there.
+  // UNAVAILABLE with the address and the reason when it cannot be bound, also when another process listens there.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
       const GrpcServerOptions& options, const std::vector<grpc::Service*>& services);
 

@@ -99,7 +99,10 @@ class ListStream : public grpc::ServerWriteReactor<Response> {
 template <typename Response>
 class RefusedStream : public grpc::ServerWriteReactor<Response> {
  public:
-  explicit RefusedStream(const grpc::Status& status) { this->Finish(status); }
+  RefusedStream(RpcObserver* observer, Method method, const grpc::Status& status) {
+    ObservedCall(observer, method).Done(static_cast<absl::StatusCode>(status.error_code()));
+    this->Finish(status);
+  }
   void OnDone() override { delete this; }
 };
 

@@ -31,7 +31,7 @@ class ArenaAllocator : public grpc::MessageAllocator<Request, Response> {
 
  private:
   // A batch of 128 fits the block; what a larger one needs beyond it goes back after the call.
-  static constexpr size_t kBlockBytes = 64 * 1024;
+  static constexpr size_t kBlockBytes = size_t{64} * 1024;
   static constexpr size_t kSpareMax = 8;
 
   class Holder : public grpc::MessageHolder<Request, Response> {

@@ -10,6 +10,10 @@
 namespace holdfast::rpc {
 namespace {
 
+static_assert(int(core::SessionState::kLive) == v1::HeartbeatResponse::STATE_LIVE);
+static_assert(int(core::SessionState::kOpened) == v1::HeartbeatResponse::STATE_OPENED);
+static_assert(int(core::SessionState::kLost) == v1::HeartbeatResponse::STATE_LOST);
+
 // Randomness of one call. The generator is the thread's, so that calls do not wait for each other.
 uint64_t CallSeed() {
   thread_local absl::BitGen generator;
@@ -41,8 +45,10 @@ StoreService::StoreService(const ServiceContext& context)
     : context_(context), master_(*context.master) {
   SetMessageAllocatorFor_PutStart(&put_start_arenas_);
   SetMessageAllocatorFor_PutEnd(&put_end_arenas_);
+  SetMessageAllocatorFor_PutRevoke(&put_revoke_arenas_);
   SetMessageAllocatorFor_Get(&get_arenas_);
   SetMessageAllocatorFor_Exists(&exists_arenas_);
+  SetMessageAllocatorFor_Remove(&remove_arenas_);
 }
 
 grpc::ServerUnaryReactor* StoreService::Heartbeat(grpc::CallbackServerContext* call,

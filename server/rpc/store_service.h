@@ -51,8 +51,10 @@ class StoreService : public v1::StoreService::CallbackService {
   core::Master& master_;
   ArenaAllocator<v1::PutStartRequest, v1::PutStartResponse> put_start_arenas_;
   ArenaAllocator<v1::PutEndRequest, v1::PutEndResponse> put_end_arenas_;
+  ArenaAllocator<v1::PutRevokeRequest, v1::PutRevokeResponse> put_revoke_arenas_;
   ArenaAllocator<v1::GetRequest, v1::GetResponse> get_arenas_;
   ArenaAllocator<v1::ExistsRequest, v1::ExistsResponse> exists_arenas_;
+  ArenaAllocator<v1::RemoveRequest, v1::RemoveResponse> remove_arenas_;
 };
 
 }  // namespace holdfast::rpc
