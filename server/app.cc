@@ -33,7 +33,8 @@ App::App(const Options& options, const base::Clock* clock)
       timeout_pass_(&master_, clock_),
       cleanup_log_(&master_),
       store_service_(MakeContext()),
-      admin_service_(MakeContext()) {}
+      admin_service_(MakeContext()),
+      sweep_pacer_(&master_, &rpc_metrics_) {}
 
 App::~App() { Stop(); }
 
@@ -60,7 +61,7 @@ void App::StartWorkers() {
   if (!options_.start_workers) return;
   // From now on a pause of the monitor is noticed, also one before its first round.
   timeout_pass_.Run();
-  sweep_worker_ = std::make_unique<base::PassWorker>("sweep", base::PassWorker::Options{},
+  sweep_worker_ = std::make_unique<base::PassWorker>("sweep", base::PassWorker::Options{0, true},
                                                      [this] { return SweepRound(); });
   monitor_worker_ = std::make_unique<base::PassWorker>(
       "monitor", base::PassWorker::Options{kMonitorIntervalMs}, [this] { return MonitorRound(); });
@@ -101,9 +102,16 @@ void App::RequestSweep() {
 }
 
 base::PassVerdict App::SweepRound() {
-  if (sweep_pass_.Run()) return base::PassVerdict::kMore;
-  sweep_walks_.fetch_add(1, std::memory_order_relaxed);
-  return base::PassVerdict::kIdle;
+  const auto start = std::chrono::steady_clock::now();
+  if (!sweep_pass_.Run()) {
+    sweep_walks_.fetch_add(1, std::memory_order_relaxed);
+    return base::PassVerdict::kIdle;
+  }
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
+  if (const int64_t pause_ns = sweep_pacer_.PauseNs(took.count(), clock_->NowMs()); pause_ns > 0) {
+    base::PassWorker::Pause(pause_ns);
+  }
+  return base::PassVerdict::kMore;
 }
 
 base::PassVerdict App::MonitorRound() {

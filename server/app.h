@@ -17,6 +17,7 @@
 #include "server/ops/cleanup_log.h"
 #include "server/ops/exporter.h"
 #include "server/ops/rpc_metrics.h"
+#include "server/ops/sweep_pacer.h"
 #include "server/options.h"
 #include "server/rpc/admin_service.h"
 #include "server/rpc/grpc_server.h"
@@ -71,6 +72,7 @@ class App {
   ops::CleanupLog cleanup_log_;           // the monitor's
   rpc::StoreService store_service_;
   rpc::AdminService admin_service_;
+  ops::SweepPacer sweep_pacer_;  // the sweep worker's
   std::unique_ptr<ops::Exporter> exporter_;
   std::unique_ptr<rpc::GrpcServer> server_;
   bool stopped_ = false;

@@ -1,12 +1,26 @@
 #include "server/base/pass_worker.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <sys/prctl.h>
 
+#include <ctime>
 #include <utility>
 
 #include "absl/time/time.h"
 
 namespace holdfast::base {
+
+namespace {
+
+// Best effort: without it the worker is a thread like any other.
+void BecomeBackground() {
+  const sched_param parameters{};
+  sched_setscheduler(0, SCHED_BATCH, &parameters);
+  prctl(PR_SET_TIMERSLACK, 1000UL);  // ns; by default a sleep may be 50 us too long
+}
+
+}  // namespace
 
 PassWorker::PassWorker(std::string name, Options options, std::function<PassVerdict()> run_round)
     : name_(std::move(name)), options_(options), run_round_(std::move(run_round)) {
@@ -19,6 +33,11 @@ PassWorker::~PassWorker() { Stop(); }
 void PassWorker::Request() {
   absl::MutexLock lock(&mu_);
   requested_ = true;
+}
+
+void PassWorker::Pause(int64_t ns) {
+  const timespec pause{ns / 1'000'000'000, ns % 1'000'000'000};
+  nanosleep(&pause, nullptr);
 }
 
 void PassWorker::Stop() {
@@ -46,6 +65,7 @@ bool PassWorker::WaitForWork(bool more) {
 
 void PassWorker::Loop() {
   pthread_setname_np(pthread_self(), name_.substr(0, 15).c_str());
+  if (options_.background) BecomeBackground();
   bool more = false;
   while (WaitForWork(more)) more = run_round_() == PassVerdict::kMore;
 }

@@ -26,6 +26,9 @@ class PassWorker {
  public:
   struct Options {
     int64_t interval_ms = 0;  // an idle worker runs a round so often; 0: only on request
+    // Not in a hurry: waking up does not take the processor from a thread that has it, and short pauses are short. The
+    // priority stays as it is, since a low one would be preempted for long while it holds a lock.
+    bool background = false;
   };
 
   PassWorker(std::string name, Options options, std::function<PassVerdict()> run_round);
@@ -36,6 +39,9 @@ class PassWorker {
 
   // Asks for a round. Nothing happens after Stop.
   void Request();
+  // For a round that gives way to others: sleeps about so long.
+  static void Pause(int64_t ns);
+
   // Waits for the round that runs, if any; none runs afterwards. Idempotent. Not to be called from a round.
   void Stop();
 

@@ -11,7 +11,7 @@
 namespace holdfast::core {
 
 ObjectShard::ObjectShard(const MasterOptions& options, const SegmentRegistry* registry)
-    : seed_(options.seed),
+    : seed_(options.hash_seed),
       put_release_timeout_ms_(options.put_release_timeout_ms),
       registry_(registry),
       index_(0, EntryHash{}, EntryEq{&arena_}),

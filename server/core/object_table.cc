@@ -7,7 +7,7 @@
 namespace holdfast::core {
 
 ObjectTable::ObjectTable(const MasterOptions& options, const SegmentRegistry* registry)
-    : seed_(options.seed), mask_(options.shard_count - 1) {
+    : seed_(options.hash_seed), mask_(options.shard_count - 1) {
   HOLDFAST_CHECK(std::has_single_bit(options.shard_count));
   shards_.reserve(options.shard_count);
   for (uint32_t i = 0; i < options.shard_count; ++i) {

@@ -44,7 +44,10 @@ struct MasterOptions {
   uint32_t mass_expiry_min_clients = 4;
   int64_t mass_expiry_grace_ms = 3'000;
   PlacementStrategy strategy = PlacementStrategy::kFreeRatioFirst;
-  uint64_t seed = 1;  // start of all ids and of the key hash: random in the daemon, fixed in tests
+  // Random in the daemon, fixed in tests. Two, because ids are seen by clients, and whoever could compute the seed of the
+  // hash from them could choose keys that collide.
+  uint64_t seed = 1;       // where ids start
+  uint64_t hash_seed = 2;  // of keys
 };
 
 struct SegmentSpec {

@@ -144,11 +144,13 @@ std::optional<uint32_t> Placement::FromRange(const Query& query, uint32_t begin,
       best = slot;
     }
   };
-  for (int i = 0; i < kRandomTries && seen < samples; ++i) look(order_[begin + random->Below(count)]);
+  for (int i = 0; i < kRandomTries && seen < samples; ++i)
+    look(order_[begin + random->Below(count)]);
   if (!best.has_value()) {
     const uint32_t start = random->Below(count);
     const uint32_t walk = std::min(count, kWalkMax);
-    for (uint32_t i = 0; i < walk && !best.has_value(); ++i) look(order_[begin + (start + i) % count]);
+    for (uint32_t i = 0; i < walk && !best.has_value(); ++i)
+      look(order_[begin + (start + i) % count]);
   }
   return best.has_value() ? best : shares_host;
 }

@@ -55,7 +55,7 @@ class RecordArena {
 
  private:
   // Small enough that 1,024 shards with one object each are 16 MiB, and that a walk of one is short.
-  static constexpr size_t kChunkBytes = 16 * 1024;
+  static constexpr size_t kChunkBytes = size_t{16} * 1024;
   static constexpr uint32_t kChunkSteps = kChunkBytes / kStepBytes;
   static constexpr uint32_t kFirstStep = kUnitBytes / kStepBytes;  // handle 0 stays unused
   static constexpr size_t kClasses = 256;

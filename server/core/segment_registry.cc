@@ -123,7 +123,7 @@ absl::StatusOr<MountAnswer> SegmentRegistry::Mount(const Session& session, const
     slot.spec = spec;
     slot.owner = session.client;
     slot.owner_epoch = session.epoch;
-    slot.host_hash = spec.host.empty() ? 0 : (HashKey(options_.seed, spec.host) | 1);
+    slot.host_hash = spec.host.empty() ? 0 : (HashKey(options_.hash_seed, spec.host) | 1);
     slot.pool = *std::move(pool);
     slot.readable_until_ms.store(kForever, std::memory_order_relaxed);
     slot.Begin();
@@ -237,6 +237,13 @@ void SegmentRegistry::Retire(absl::Span<const uint32_t> slots) {
   for (uint32_t slot : slots) placement_->Refresh(slot);
   absl::MutexLock lock(&mu_);
   ended_.insert(slots.begin(), slots.end());
+  NoteOldestEnd();
+}
+
+void SegmentRegistry::NoteOldestEnd() {
+  int64_t oldest_ms = kForever;
+  for (uint32_t slot : ended_) oldest_ms = std::min(oldest_ms, controls_[slot].ended_at_ms);
+  oldest_end_ms_.store(oldest_ms, std::memory_order_relaxed);
 }
 
 void SegmentRegistry::EndSession(const Session& session, int64_t now_ms) {
@@ -435,6 +442,7 @@ void SegmentRegistry::FinishSweep(uint32_t slot) {
   {
     absl::MutexLock lock(&mu_);
     ended_.erase(slot);
+    NoteOldestEnd();
     controls_[slot].swept = true;
     unsettled_.insert(slot);
     ++swept_registrations_;

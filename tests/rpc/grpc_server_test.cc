@@ -3,6 +3,7 @@
 #include "server/rpc/grpc_server.h"
 
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/client_unary_call.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "holdfast/v1/admin.pb.h"
 #include "holdfast/v1/store.grpc.pb.h"
 #include "server/app.h"
 
@@ -97,6 +99,25 @@ TEST_F(GrpcServerTest, CallsThatShareAnArenaDoNotSeeEachOther) {
     for (const v1::ItemResult& result : response.results()) {
       ASSERT_EQ(result.reason(), v1::REASON_OBJECT_NOT_FOUND);
     }
+  }
+}
+
+// Load balancers and orchestrators ask this before they send anybody here. The messages are taken for ones of ours with
+// the same layout: {string service = 1} and {enum status = 1}, where 1 is SERVING.
+TEST_F(GrpcServerTest, HealthIsServing) {
+  for (const std::string& service : {std::string(), std::string("holdfast.v1.StoreService")}) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1::ListSegmentsRequest request;
+    request.set_name(service);
+    v1::ErrorDetail response;
+    const grpc::Status status = grpc::internal::BlockingUnaryCall(
+        channel_.get(),
+        grpc::internal::RpcMethod("/grpc.health.v1.Health/Check",
+                                  grpc::internal::RpcMethod::NORMAL_RPC),
+        &context, request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(static_cast<int>(response.reason()), 1) << service;
   }
 }
 

@@ -1,0 +1,32 @@
+// How much of the processor the sweep takes: all of it when nobody else wants it, a share of it under traffic, and more
+// when what has to be cleaned up waits for too long.
+
+#ifndef HOLDFAST_SERVER_OPS_SWEEP_PACER_H_
+#define HOLDFAST_SERVER_OPS_SWEEP_PACER_H_
+
+#include <cstdint>
+
+#include "server/core/master.h"
+#include "server/rpc/rpc_observer.h"
+
+namespace holdfast::ops {
+
+// For the sweep's thread, after each round.
+class SweepPacer {
+ public:
+  SweepPacer(const core::Master* master, const rpc::RpcObserver* observer)
+      : master_(*master), observer_(*observer) {}
+
+  // Nanoseconds to pause after a round that took `round_ns`.
+  int64_t PauseNs(int64_t round_ns, int64_t now_ms);
+
+ private:
+  const core::Master& master_;
+  const rpc::RpcObserver& observer_;
+  uint64_t handled_ = 0;  // calls at the last round
+  int64_t busy_until_ms_ = 0;
+};
+
+}  // namespace holdfast::ops
+
+#endif  // HOLDFAST_SERVER_OPS_SWEEP_PACER_H_
