@@ -177,8 +177,10 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
       ->check(CLI::IsMember({"random", "free-ratio-first", "local-first"}));
   // A function and not a variable, so that no seed made by chance is printed.
   options.master.seed = RandomSeed();
+  options.master.hash_seed = RandomSeed();
   app.add_option_function<uint64_t>(
-         "--seed", [&options](uint64_t seed) { options.master.seed = seed; },
+         "--seed",
+         [&options](uint64_t seed) { options.master.seed = options.master.hash_seed = seed; },
          "start of the hash of keys and of ids, to repeat a run; by default by chance, so that "
          "nobody can choose keys that collide")
       ->check(CLI::Range(uint64_t{1}, uint64_t{std::numeric_limits<int64_t>::max()}));

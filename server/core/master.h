@@ -124,18 +124,20 @@ class Master {
  private:
   Reason CheckKey(absl::string_view key) const;
   Reason CheckPutItem(const PutStartItem& item) const;
-  PutStartRow StartOnePut(const PutStartRequest& request, const PutStartItem& item, int64_t now_ms,
-                          CallRandom* random, SegmentTableBuilder* table, const ReplicaTable& rows);
+  PutStartRow StartOnePut(const PutStartRequest& request, const PutStartItem& item, uint64_t hash,
+                          int64_t now_ms, CallRandom* random, SegmentTableBuilder* table,
+                          const ReplicaTable& rows);
   Reason PlaceReplicas(const PutStartRequest& request, const PutStartItem& item, CallRandom* random,
                        NewReplicas* replicas);
   void FreeUnused(const NewReplicas& replicas);
   bool AllLive(const NewReplicas& replicas) const;
-  GetRow FindOne(absl::string_view key, int64_t now_ms, SegmentTableBuilder* table,
+  GetRow FindOne(absl::string_view key, uint64_t hash, int64_t now_ms, SegmentTableBuilder* table,
                  const ReplicaTable& rows) const;
+  Reason ProbeOne(absl::string_view key, uint64_t hash) const;
   void ReleaseOne(const FreedRange& range, int64_t now_ms);
   // Ranges of an ended private registration have no use for a quarantine of their own: they become its residue.
   void SettleQuarantine(uint32_t slot, int64_t now_ms);
-  Outcome EndOnePut(const Session& session, const PutRef& item);
+  Outcome EndOnePut(const Session& session, const PutRef& item, uint64_t hash);
   Outcome RevokeOnePut(const Session& session, const PutRef& item, int64_t now_ms);
   Outcome RemoveOne(absl::string_view key, bool force, int64_t now_ms);
   bool WasIssued(PutId put) const;

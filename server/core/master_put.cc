@@ -98,12 +98,11 @@ void Master::FreeUnused(const NewReplicas& replicas) {
 }
 
 PutStartRow Master::StartOnePut(const PutStartRequest& request, const PutStartItem& item,
-                                int64_t now_ms, CallRandom* random, SegmentTableBuilder* table,
-                                const ReplicaTable& rows) {
+                                uint64_t hash, int64_t now_ms, CallRandom* random,
+                                SegmentTableBuilder* table, const ReplicaTable& rows) {
   PutStartRow row;
   row.reason = CheckPutItem(item);
   if (row.reason != Reason::kNone) return row;
-  const uint64_t hash = table_.Hash(item.key);
   ObjectShard& shard = table_.ShardOf(hash);
   {
     // Most refusals are found here, before space is taken for nothing.
@@ -175,15 +174,17 @@ absl::Status Master::PutStart(const PutStartRequest& request, int64_t now_ms,
   SegmentTableBuilder table(&registry_, answer);
   answer->rows.reserve(request.items.size());
   answer->replicas.reserve(request.items.size());
-  for (const PutStartItem& item : request.items) {
-    answer->rows.push_back(StartOnePut(request, item, now_ms, &random, &table, *answer));
-  }
+  table_.ForEach(
+      request.items.size(), [&request](size_t i) { return request.items[i].key; },
+      [&](size_t i, uint64_t hash) {
+        answer->rows.push_back(
+            StartOnePut(request, request.items[i], hash, now_ms, &random, &table, *answer));
+      });
   return absl::OkStatus();
 }
 
-Outcome Master::EndOnePut(const Session& session, const PutRef& item) {
+Outcome Master::EndOnePut(const Session& session, const PutRef& item, uint64_t hash) {
   if (const Reason reason = CheckKey(item.key); reason != Reason::kNone) return {reason};
-  const uint64_t hash = table_.Hash(item.key);
   ObjectShard& shard = table_.ShardOf(hash);
   absl::MutexLock lock(&shard.mu);
   const Handle handle = shard.Find(hash, item.key);
@@ -224,7 +225,9 @@ absl::Status Master::PutEnd(const Session& session, absl::Span<const PutRef> ite
   if (absl::Status status = CheckBatch("put end", items.size()); !status.ok()) return status;
   if (absl::Status status = sessions_.Check(session); !status.ok()) return status;
   answer->reserve(items.size());
-  for (const PutRef& item : items) answer->push_back(EndOnePut(session, item));
+  table_.ForEach(
+      items.size(), [items](size_t i) { return items[i].key; },
+      [&](size_t i, uint64_t hash) { answer->push_back(EndOnePut(session, items[i], hash)); });
   return absl::OkStatus();
 }
 

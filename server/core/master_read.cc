@@ -6,12 +6,11 @@
 
 namespace holdfast::core {
 
-GetRow Master::FindOne(absl::string_view key, int64_t now_ms, SegmentTableBuilder* table,
-                       const ReplicaTable& rows) const {
+GetRow Master::FindOne(absl::string_view key, uint64_t hash, int64_t now_ms,
+                       SegmentTableBuilder* table, const ReplicaTable& rows) const {
   GetRow row;
   row.reason = CheckKey(key);
   if (row.reason != Reason::kNone) return row;
-  const uint64_t hash = table_.Hash(key);
   const ObjectShard& shard = table_.ShardOf(hash);
   absl::ReaderMutexLock lock(&shard.mu);
   const Handle handle = shard.Find(hash, key);
@@ -47,9 +46,11 @@ absl::Status Master::BuildGet(absl::Span<const absl::string_view> keys, int64_t 
   SegmentTableBuilder table(&registry_, answer);
   answer->rows.reserve(keys.size());
   answer->replicas.reserve(keys.size());
-  for (absl::string_view key : keys) {
-    answer->rows.push_back(FindOne(key, now_ms, &table, *answer));
-  }
+  table_.ForEach(
+      keys.size(), [keys](size_t i) { return keys[i]; },
+      [&](size_t i, uint64_t hash) {
+        answer->rows.push_back(FindOne(keys[i], hash, now_ms, &table, *answer));
+      });
   return absl::OkStatus();
 }
 
@@ -68,21 +69,22 @@ absl::Status Master::Get(absl::Span<const absl::string_view> keys, int64_t now_m
   return absl::OkStatus();
 }
 
+Reason Master::ProbeOne(absl::string_view key, uint64_t hash) const {
+  if (const Reason reason = CheckKey(key); reason != Reason::kNone) return reason;
+  const ObjectShard& shard = table_.ShardOf(hash);
+  absl::ReaderMutexLock lock(&shard.mu);
+  const Handle handle = shard.Find(hash, key);
+  return handle != 0 && shard.AnyAvailable(shard.At(handle)) ? Reason::kNone
+                                                             : Reason::kObjectNotFound;
+}
+
 absl::Status Master::Exists(absl::Span<const absl::string_view> keys,
                             std::vector<Outcome>* answer) const {
   if (absl::Status status = CheckBatch("exists", keys.size()); !status.ok()) return status;
   answer->reserve(keys.size());
-  for (absl::string_view key : keys) {
-    Reason reason = CheckKey(key);
-    if (reason == Reason::kNone) {
-      const uint64_t hash = table_.Hash(key);
-      const ObjectShard& shard = table_.ShardOf(hash);
-      absl::ReaderMutexLock lock(&shard.mu);
-      const Handle handle = shard.Find(hash, key);
-      if (handle == 0 || !shard.AnyAvailable(shard.At(handle))) reason = Reason::kObjectNotFound;
-    }
-    answer->push_back({reason});
-  }
+  table_.ForEach(
+      keys.size(), [keys](size_t i) { return keys[i]; },
+      [&](size_t i, uint64_t hash) { answer->push_back({ProbeOne(keys[i], hash)}); });
   return absl::OkStatus();
 }
 

@@ -7,7 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "absl/container/fixed_array.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "server/core/key_hash.h"
 #include "server/core/object_shard.h"
 #include "server/core/operations.h"
@@ -29,6 +31,12 @@ class ObjectTable {
   ObjectShard& shard(uint32_t index) { return *shards_[index]; }
   const ObjectShard& shard(uint32_t index) const { return *shards_[index]; }
 
+  // Calls visit(i, hash) for each of `count` items, in order, with key_of(i) its key. While an item is visited, what the
+  // next ones will touch is on its way into the cache: without that a batch spends most of its time waiting for memory,
+  // one key after another.
+  template <typename KeyOf, typename Visit>
+  void ForEach(size_t count, KeyOf key_of, Visit visit) const;
+
   // Fills objects, replicas and puts. Takes no lock; cost: shards.
   void Count(MasterCounts* counts) const;
 
@@ -37,6 +45,30 @@ class ObjectTable {
   const uint64_t mask_;
   std::vector<std::unique_ptr<ObjectShard>> shards_;
 };
+
+template <typename KeyOf, typename Visit>
+void ObjectTable::ForEach(size_t count, KeyOf key_of, Visit visit) const {
+  constexpr size_t kAhead = 4;  // items between two steps of one item
+  absl::FixedArray<uint64_t, 256> hashes(count);
+  for (size_t i = 0; i < count + 3 * kAhead; ++i) {
+    if (i < count) {
+      hashes[i] = Hash(key_of(i));
+      __builtin_prefetch(&ShardOf(hashes[i]));
+    }
+    // A batch of one has nothing to overlap with.
+    if (count > 1 && i >= kAhead && i - kAhead < count) {
+      const ObjectShard& shard = ShardOf(hashes[i - kAhead]);
+      absl::ReaderMutexLock lock(&shard.mu);
+      shard.PrefetchIndex(hashes[i - kAhead]);
+    }
+    if (count > 1 && i >= 2 * kAhead && i - 2 * kAhead < count) {
+      const ObjectShard& shard = ShardOf(hashes[i - 2 * kAhead]);
+      absl::ReaderMutexLock lock(&shard.mu);
+      shard.PrefetchRecord(hashes[i - 2 * kAhead]);
+    }
+    if (i >= 3 * kAhead) visit(i - 3 * kAhead, hashes[i - 3 * kAhead]);
+  }
+}
 
 }  // namespace holdfast::core
 
