@@ -85,6 +85,22 @@ class ClientImpl final : public Client {
     return first_error;
   }
 
+  absl::Status Close() override {
+    const uint64_t epoch = session_.epoch();
+    if (epoch == 0) return absl::OkStatus();
+    worker_.reset();  // or it would open a new session
+    v1::HeartbeatRequest request;
+    request.set_client_id(session_.client_id());
+    request.set_client_epoch(epoch);
+    request.set_close(true);
+    v1::HeartbeatResponse response;
+    const absl::Status status =
+        control_->Call(&Stub::Heartbeat, request, &response, Settings("close", Repeatable::kYes));
+    session_.BeginRound();
+    session_.EndRound(0);
+    return status;
+  }
+
   std::vector<uint64_t> MountedRegistrations() const override {
     return table_.MountedIds(session_.epoch());
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cli/command.h"
@@ -80,6 +81,7 @@ int PutObjects(Context& context) {
     options.preferred_segments.push_back(context.arguments().Text("segment"));
   absl::StatusOr<std::unique_ptr<Client>> client = context.Connect(/*open_session=*/true);
   if (!client.ok()) return context.Fail(client.status());
+  const auto close = absl::MakeCleanup([&client] { (*client)->Close().IgnoreError(); });
   absl::StatusOr<std::vector<StartedPut>> puts = (*client)->PutStart(*items, options);
   if (!puts.ok()) return context.Fail(puts.status());
   const absl::Status ended = EndPuts(client->get(), *items, &*puts);
@@ -149,6 +151,7 @@ int RemoveObjects(Context& context) {
   if (!keys.ok()) return context.Usage(keys.status().message());
   absl::StatusOr<std::unique_ptr<Client>> client = context.Connect(/*open_session=*/true);
   if (!client.ok()) return context.Fail(client.status());
+  const auto close = absl::MakeCleanup([&client] { (*client)->Close().IgnoreError(); });
   const absl::StatusOr<std::vector<ItemStatus>> statuses =
       (*client)->Remove(*keys, context.arguments().Has("force"));
   if (!statuses.ok()) return context.Fail(statuses.status());

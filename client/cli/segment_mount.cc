@@ -125,6 +125,7 @@ int MountSegment(Context& context) {
   }
   const absl::Status unmounted = (*client)->UnmountAll();
   if (!unmounted.ok()) return context.Fail(unmounted);
+  (*client)->Close().IgnoreError();  // what matters is done
   if (!context.json()) context.out() << "unmounted " << registration_id << std::endl;
   return kDone;
 }

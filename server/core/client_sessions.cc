@@ -26,6 +26,14 @@ absl::StatusOr<ClientSessions::HeartbeatResult> ClientSessions::Heartbeat(
     result.answer.state = SessionState::kLost;
     return result;
   }
+  if (request.close) {
+    stripe.clients.erase(it);
+    count_.fetch_sub(1, std::memory_order_relaxed);
+    result.answer.state = SessionState::kClosed;
+    result.ended = Session{request.client, request.epoch};
+    NoteEnded(*result.ended);
+    return result;
+  }
   it->second.heard_ms = std::max(it->second.heard_ms, now_ms);
   result.answer.state = SessionState::kLive;
   result.answer.epoch = it->second.epoch;
@@ -60,7 +68,7 @@ absl::StatusOr<ClientSessions::HeartbeatResult> ClientSessions::Open(
                                                          options_.max_clients, " is reached"));
       }
     } else {
-      result.replaced = Session{request.client, it->second.epoch};
+      result.ended = Session{request.client, it->second.epoch};
     }
     Record& record = stripe.clients[request.client];
     record.epoch = ClientEpoch{next_epoch_.fetch_add(1, std::memory_order_relaxed)};
@@ -73,7 +81,7 @@ absl::StatusOr<ClientSessions::HeartbeatResult> ClientSessions::Open(
     record.peer = request.peer;
     result.answer = {SessionState::kOpened, record.epoch, record.ttl_ms, {}};
   }
-  if (result.replaced.has_value()) NoteEnded(*result.replaced);
+  if (result.ended.has_value()) NoteEnded(*result.ended);
   return result;
 }
 

@@ -28,7 +28,7 @@ class ClientSessions {
 
   struct HeartbeatResult {
     HeartbeatAnswer answer;
-    std::optional<Session> replaced;  // ended by this call; the caller ends its registrations
+    std::optional<Session> ended;  // by this call; the caller ends its registrations
   };
   // BAD_ID, BAD_FIELD, CLIENT_LIMIT.
   absl::StatusOr<HeartbeatResult> Heartbeat(const HeartbeatRequest& request, int64_t now_ms);

@@ -52,8 +52,8 @@ absl::StatusOr<HeartbeatAnswer> Master::Heartbeat(const HeartbeatRequest& reques
   }
   absl::StatusOr<ClientSessions::HeartbeatResult> result = sessions_.Heartbeat(request, now_ms);
   if (!result.ok()) return result.status();
-  if (result->replaced.has_value()) registry_.EndSession(*result->replaced, now_ms);
-  if (result->answer.state != SessionState::kLost && !request.registration_ids.empty()) {
+  if (result->ended.has_value()) registry_.EndSession(*result->ended, now_ms);
+  if (result->answer.state == SessionState::kLive && !request.registration_ids.empty()) {
     result->answer.ended_registration_ids = registry_.NotLive(request.registration_ids);
   }
   return std::move(result->answer);

@@ -79,9 +79,10 @@ struct HeartbeatRequest {
   std::string host;
   std::string peer;                             // where the call came from
   absl::Span<const uint64_t> registration_ids;  // what the client believes to be mounted
+  bool close = false;                           // ends the session
 };
 
-enum class SessionState : uint8_t { kLive = 1, kOpened = 2, kLost = 3 };
+enum class SessionState : uint8_t { kLive = 1, kOpened = 2, kLost = 3, kClosed = 4 };
 
 struct HeartbeatAnswer {
   SessionState state = SessionState::kLost;

@@ -176,13 +176,13 @@ MetricFamily RpcFamily(const RpcMetrics& metrics) {
                                                                  "UNAUTHENTICATED"};
   MetricFamily family{
       "holdfast_rpc_seconds", "Time that the master took for calls.", MetricType::Histogram, {}};
-  for (size_t method = 0; method < rpc::kMethodNames.size(); ++method) {
+  for (size_t method = 0; method < base::kMethodNames.size(); ++method) {
     for (size_t code = 0; code < RpcMetrics::kCodes; ++code) {
       const base::DurationHistogram& histogram = metrics.table()[method][code];
       if (histogram.count() == 0) continue;
       family.metric.push_back(ToHistogram(
           histogram,
-          {{"method", std::string(rpc::kMethodNames[method])}, {"code", kCodeNames[code]}}));
+          {{"method", std::string(base::kMethodNames[method])}, {"code", kCodeNames[code]}}));
     }
   }
   return family;

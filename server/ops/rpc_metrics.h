@@ -7,17 +7,17 @@
 #include <memory>
 
 #include "server/base/duration_histogram.h"
-#include "server/rpc/rpc_observer.h"
+#include "server/base/rpc_observer.h"
 
 namespace holdfast::ops {
 
 // Thread-safe, lock-free.
-class RpcMetrics : public rpc::RpcObserver {
+class RpcMetrics : public base::RpcObserver {
  public:
   static constexpr size_t kCodes = 17;  // of gRPC
-  using Table = std::array<std::array<base::DurationHistogram, kCodes>, rpc::kMethodNames.size()>;
+  using Table = std::array<std::array<base::DurationHistogram, kCodes>, base::kMethodNames.size()>;
 
-  void OnCall(rpc::Method method, absl::StatusCode code, double seconds) override {
+  void OnCall(base::Method method, absl::StatusCode code, double seconds) override {
     const auto row = static_cast<size_t>(method);
     const auto column = static_cast<size_t>(code);
     if (column >= kCodes) return;

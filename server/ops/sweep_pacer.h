@@ -6,15 +6,15 @@
 
 #include <cstdint>
 
+#include "server/base/rpc_observer.h"
 #include "server/core/master.h"
-#include "server/rpc/rpc_observer.h"
 
 namespace holdfast::ops {
 
 // For the sweep's thread, after each round.
 class SweepPacer {
  public:
-  SweepPacer(const core::Master* master, const rpc::RpcObserver* observer)
+  SweepPacer(const core::Master* master, const base::RpcObserver* observer)
       : master_(*master), observer_(*observer) {}
 
   // Nanoseconds to pause after a round that took `round_ns`.
@@ -22,7 +22,7 @@ class SweepPacer {
 
  private:
   const core::Master& master_;
-  const rpc::RpcObserver& observer_;
+  const base::RpcObserver& observer_;
   uint64_t handled_ = 0;  // calls at the last round
   int64_t busy_until_ms_ = 0;
 };

@@ -57,13 +57,13 @@ AdminService::AdminService(const ServiceContext& context)
     : context_(context), master_(*context.master) {}
 
 template <typename Response>
-grpc::ServerWriteReactor<Response>* AdminService::Refused(Method method,
+grpc::ServerWriteReactor<Response>* AdminService::Refused(base::Method method,
                                                           const absl::Status& status) {
   return new RefusedStream<Response>(context_.observer, method, ToGrpc(status));
 }
 
 template <typename Response>
-grpc::ServerWriteReactor<Response>* AdminService::Stream(Method method,
+grpc::ServerWriteReactor<Response>* AdminService::Stream(base::Method method,
                                                          typename ListStream<Response>::Next next) {
   if (!lists_.Enter()) {
     return Refused<Response>(method, core::Refuse(core::Reason::kServerBusy,
@@ -81,7 +81,7 @@ void AdminService::FillCleanup(const core::CleanupCounts& counts, v1::CleanupSta
 grpc::ServerUnaryReactor* AdminService::GetStatus(grpc::CallbackServerContext* call,
                                                   const v1::GetStatusRequest* /*request*/,
                                                   v1::GetStatusResponse* response) {
-  return Answer(context_, call, Method::kGetStatus, [&](int64_t now_ms) {
+  return Answer(context_, call, base::Method::kGetStatus, [&](int64_t now_ms) {
     const core::MasterCounts counts = master_.Count(now_ms);
     response->set_version(kVersion);
     response->set_master_id(context_.master_id);
@@ -113,7 +113,7 @@ grpc::ServerWriteReactor<v1::ListSegmentsResponse>* AdminService::ListSegments(
     *worth_sending = page->segments_size() > 0;
     return !rows.empty();
   };
-  return Stream<v1::ListSegmentsResponse>(Method::kListSegments, std::move(next));
+  return Stream<v1::ListSegmentsResponse>(base::Method::kListSegments, std::move(next));
 }
 
 grpc::ServerWriteReactor<v1::ListClientsResponse>* AdminService::ListClients(
@@ -126,7 +126,7 @@ grpc::ServerWriteReactor<v1::ListClientsResponse>* AdminService::ListClients(
     *worth_sending = page->clients_size() > 0;
     return stripe < master_.client_stripes();
   };
-  return Stream<v1::ListClientsResponse>(Method::kListClients, std::move(next));
+  return Stream<v1::ListClientsResponse>(base::Method::kListClients, std::move(next));
 }
 
 grpc::ServerWriteReactor<v1::ListKeysResponse>* AdminService::ListKeys(
@@ -139,19 +139,20 @@ grpc::ServerWriteReactor<v1::ListKeysResponse>* AdminService::ListKeys(
   if (!FromToken(request->resume_token(), &list.cursor) ||
       list.cursor.shard > master_.options().shard_count) {
     return Refused<v1::ListKeysResponse>(
-        Method::kListKeys, core::Refuse(core::Reason::kBadField,
-                                        "list keys: resume_token is not one of this service"));
+        base::Method::kListKeys,
+        core::Refuse(core::Reason::kBadField,
+                     "list keys: resume_token is not one of this service"));
   }
   auto next = [this, list](v1::ListKeysResponse* page, bool* worth_sending) mutable {
     return NextKeys(master_, &list, page, worth_sending);
   };
-  return Stream<v1::ListKeysResponse>(Method::kListKeys, std::move(next));
+  return Stream<v1::ListKeysResponse>(base::Method::kListKeys, std::move(next));
 }
 
 grpc::ServerUnaryReactor* AdminService::GetObject(grpc::CallbackServerContext* call,
                                                   const v1::GetObjectRequest* request,
                                                   v1::GetObjectResponse* response) {
-  return Answer(context_, call, Method::kGetObject, [&](int64_t now_ms) {
+  return Answer(context_, call, base::Method::kGetObject, [&](int64_t now_ms) {
     const auto object = master_.GetObject(request->key(), now_ms);
     if (!object.ok()) return object.status();
     response->set_key(request->key());
@@ -163,7 +164,7 @@ grpc::ServerUnaryReactor* AdminService::GetObject(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* AdminService::DrainSegment(grpc::CallbackServerContext* call,
                                                      const v1::DrainSegmentRequest* request,
                                                      v1::DrainSegmentResponse* /*response*/) {
-  return Answer(context_, call, Method::kDrainSegment, [&](int64_t /*now_ms*/) {
+  return Answer(context_, call, base::Method::kDrainSegment, [&](int64_t /*now_ms*/) {
     return master_.DrainSegment(core::RegistrationId{request->registration_id()});
   });
 }
@@ -171,7 +172,7 @@ grpc::ServerUnaryReactor* AdminService::DrainSegment(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* AdminService::UndrainSegment(grpc::CallbackServerContext* call,
                                                        const v1::UndrainSegmentRequest* request,
                                                        v1::UndrainSegmentResponse* /*response*/) {
-  return Answer(context_, call, Method::kUndrainSegment, [&](int64_t /*now_ms*/) {
+  return Answer(context_, call, base::Method::kUndrainSegment, [&](int64_t /*now_ms*/) {
     return master_.UndrainSegment(core::RegistrationId{request->registration_id()});
   });
 }
@@ -179,7 +180,7 @@ grpc::ServerUnaryReactor* AdminService::UndrainSegment(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* AdminService::UnmountSegmentByOperator(
     grpc::CallbackServerContext* call, const v1::UnmountSegmentByOperatorRequest* request,
     v1::UnmountSegmentByOperatorResponse* /*response*/) {
-  return Answer(context_, call, Method::kUnmountSegmentByOperator, [&](int64_t now_ms) {
+  return Answer(context_, call, base::Method::kUnmountSegmentByOperator, [&](int64_t now_ms) {
     return Success(context_.request_sweep, master_.UnmountSegmentByOperator(
                                                core::RegistrationId{request->registration_id()},
                                                request->grace_ms(), now_ms));
@@ -189,7 +190,7 @@ grpc::ServerUnaryReactor* AdminService::UnmountSegmentByOperator(
 grpc::ServerUnaryReactor* AdminService::GetCleanupStatus(
     grpc::CallbackServerContext* call, const v1::GetCleanupStatusRequest* /*request*/,
     v1::GetCleanupStatusResponse* response) {
-  return Answer(context_, call, Method::kGetCleanupStatus, [&](int64_t now_ms) {
+  return Answer(context_, call, base::Method::kGetCleanupStatus, [&](int64_t now_ms) {
     FillCleanup(master_.Count(now_ms).cleanup, response->mutable_cleanup());
     return absl::OkStatus();
   });

@@ -43,9 +43,9 @@ class AdminService : public v1::AdminService::CallbackService {
 
  private:
   template <typename Response>
-  grpc::ServerWriteReactor<Response>* Refused(Method method, const absl::Status& status);
+  grpc::ServerWriteReactor<Response>* Refused(base::Method method, const absl::Status& status);
   template <typename Response>
-  grpc::ServerWriteReactor<Response>* Stream(Method method,
+  grpc::ServerWriteReactor<Response>* Stream(base::Method method,
                                              typename ListStream<Response>::Next next);
   void FillCleanup(const core::CleanupCounts& counts, v1::CleanupStatus* out) const;
 

@@ -51,6 +51,7 @@ constexpr bool SameNumbers() {
 }
 static_assert(SameNumbers());
 
+static_assert(int(core::SessionState::kClosed) == v1::HeartbeatResponse::STATE_CLOSED);
 static_assert(int(core::SegmentState::kMounted) == v1::SEGMENT_STATE_MOUNTED);
 static_assert(int(core::SegmentState::kDraining) == v1::SEGMENT_STATE_DRAINING);
 static_assert(int(core::SegmentState::kGraceful) == v1::SEGMENT_STATE_GRACEFUL);

@@ -14,7 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "server/base/pass_worker.h"
-#include "server/rpc/rpc_observer.h"
+#include "server/base/rpc_observer.h"
 
 namespace holdfast::rpc {
 
@@ -47,7 +47,7 @@ class ListStream : public grpc::ServerWriteReactor<Response> {
  public:
   using Next = std::function<bool(Response* page, bool* worth_sending)>;
 
-  ListStream(ListWorker* worker, RpcObserver* observer, Method method, Next next)
+  ListStream(ListWorker* worker, base::RpcObserver* observer, base::Method method, Next next)
       : worker_(*worker), observed_(observer, method), next_(std::move(next)) {
     worker_.Enqueue([this] { MakePage(); });
   }
@@ -88,7 +88,7 @@ class ListStream : public grpc::ServerWriteReactor<Response> {
   }
 
   ListWorker& worker_;
-  ObservedCall observed_;
+  base::ObservedCall observed_;
   const Next next_;
   Response page_;
   bool last_ = false;
@@ -99,8 +99,8 @@ class ListStream : public grpc::ServerWriteReactor<Response> {
 template <typename Response>
 class RefusedStream : public grpc::ServerWriteReactor<Response> {
  public:
-  RefusedStream(RpcObserver* observer, Method method, const grpc::Status& status) {
-    ObservedCall(observer, method).Done(static_cast<absl::StatusCode>(status.error_code()));
+  RefusedStream(base::RpcObserver* observer, base::Method method, const grpc::Status& status) {
+    base::ObservedCall(observer, method).Done(static_cast<absl::StatusCode>(status.error_code()));
     this->Finish(status);
   }
   void OnDone() override { delete this; }

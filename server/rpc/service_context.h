@@ -10,9 +10,9 @@
 #include <functional>
 
 #include "server/base/clock.h"
+#include "server/base/rpc_observer.h"
 #include "server/cleanup/sweep_statistics.h"
 #include "server/core/master.h"
-#include "server/rpc/rpc_observer.h"
 #include "server/rpc/status_mapping.h"
 
 namespace holdfast::rpc {
@@ -21,7 +21,7 @@ namespace holdfast::rpc {
 struct ServiceContext {
   core::Master* master = nullptr;
   const base::Clock* clock = nullptr;
-  RpcObserver* observer = nullptr;
+  base::RpcObserver* observer = nullptr;
   const cleanup::SweepStatistics* sweep_statistics = nullptr;
   std::function<void()> request_sweep;  // something has ended
   uint64_t master_id = 0;               // random for each start
@@ -31,9 +31,9 @@ struct ServiceContext {
 // and must not block.
 template <typename Work>
 grpc::ServerUnaryReactor* Answer(const ServiceContext& service, grpc::CallbackServerContext* call,
-                                 Method method, Work work) {
+                                 base::Method method, Work work) {
   grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
-  ObservedCall observed(service.observer, method);
+  base::ObservedCall observed(service.observer, method);
   if (call->IsCancelled() || call->deadline() < std::chrono::system_clock::now()) {
     observed.Done(absl::StatusCode::kDeadlineExceeded);
     reactor->Finish({grpc::StatusCode::DEADLINE_EXCEEDED, "the caller's deadline is over"});

@@ -54,7 +54,7 @@ StoreService::StoreService(const ServiceContext& context)
 grpc::ServerUnaryReactor* StoreService::Heartbeat(grpc::CallbackServerContext* call,
                                                   const v1::HeartbeatRequest* request,
                                                   v1::HeartbeatResponse* response) {
-  return Answer(context_, call, Method::kHeartbeat, [&](int64_t now_ms) {
+  return Answer(context_, call, base::Method::kHeartbeat, [&](int64_t now_ms) {
     if (absl::Status status = CheckOpen(*request); !status.ok()) return status;
     core::HeartbeatRequest heartbeat;
     if (!core::ClientId::Parse(request->client_id(), &heartbeat.client)) {
@@ -64,12 +64,14 @@ grpc::ServerUnaryReactor* StoreService::Heartbeat(grpc::CallbackServerContext* c
     heartbeat.incarnation = request->incarnation();
     heartbeat.ttl_ms = request->ttl_ms();
     heartbeat.host = request->host();
+    heartbeat.close = request->close();
     if (request->client_epoch() == 0) heartbeat.peer = call->peer();
     heartbeat.registration_ids = absl::MakeConstSpan(
         request->registration_ids().data(), static_cast<size_t>(request->registration_ids_size()));
     const auto answer = master_.Heartbeat(heartbeat, now_ms);
     if (!answer.ok()) return answer.status();
-    if (answer->state == core::SessionState::kOpened) context_.request_sweep();
+    // An earlier session may have ended by this.
+    if (answer->state != core::SessionState::kLive) context_.request_sweep();
     response->set_state(static_cast<v1::HeartbeatResponse::State>(answer->state));
     response->set_client_epoch(answer->epoch.value);
     response->set_ttl_ms(static_cast<uint32_t>(answer->ttl_ms));
@@ -86,7 +88,7 @@ grpc::ServerUnaryReactor* StoreService::Heartbeat(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* StoreService::MountSegment(grpc::CallbackServerContext* call,
                                                      const v1::MountSegmentRequest* request,
                                                      v1::MountSegmentResponse* response) {
-  return Answer(context_, call, Method::kMountSegment, [&](int64_t now_ms) {
+  return Answer(context_, call, base::Method::kMountSegment, [&](int64_t now_ms) {
     const auto session = FromProto(request->session());
     if (!session.ok()) return session.status();
     const auto spec = FromProto(request->segment());
@@ -103,7 +105,7 @@ grpc::ServerUnaryReactor* StoreService::MountSegment(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* StoreService::UnmountSegment(grpc::CallbackServerContext* call,
                                                        const v1::UnmountSegmentRequest* request,
                                                        v1::UnmountSegmentResponse* /*response*/) {
-  return Answer(context_, call, Method::kUnmountSegment, [&](int64_t now_ms) {
+  return Answer(context_, call, base::Method::kUnmountSegment, [&](int64_t now_ms) {
     const auto session = FromProto(request->session());
     if (!session.ok()) return session.status();
     const absl::Status status = master_.UnmountSegment(
@@ -116,7 +118,7 @@ grpc::ServerUnaryReactor* StoreService::UnmountSegment(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* StoreService::RemountSegments(grpc::CallbackServerContext* call,
                                                         const v1::RemountSegmentsRequest* request,
                                                         v1::RemountSegmentsResponse* response) {
-  return Answer(context_, call, Method::kRemountSegments, [&](int64_t now_ms) {
+  return Answer(context_, call, base::Method::kRemountSegments, [&](int64_t now_ms) {
     const auto session = FromProto(request->session());
     if (!session.ok()) return session.status();
     if (absl::Status status =
@@ -146,7 +148,7 @@ grpc::ServerUnaryReactor* StoreService::RemountSegments(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* StoreService::PutStart(grpc::CallbackServerContext* call,
                                                  const v1::PutStartRequest* request,
                                                  v1::PutStartResponse* response) {
-  return Answer(context_, call, Method::kPutStart, [&](int64_t now_ms) {
+  return Answer(context_, call, base::Method::kPutStart, [&](int64_t now_ms) {
     const auto session = FromProto(request->session());
     if (!session.ok()) return session.status();
     const std::vector<core::PutStartItem> items = Items(request->items());
@@ -167,7 +169,7 @@ grpc::ServerUnaryReactor* StoreService::PutStart(grpc::CallbackServerContext* ca
 grpc::ServerUnaryReactor* StoreService::PutEnd(grpc::CallbackServerContext* call,
                                                const v1::PutEndRequest* request,
                                                v1::PutEndResponse* response) {
-  return Answer(context_, call, Method::kPutEnd, [&](int64_t now_ms) {
+  return Answer(context_, call, base::Method::kPutEnd, [&](int64_t now_ms) {
     const auto session = FromProto(request->session());
     if (!session.ok()) return session.status();
     return AnswerItems(response, [&](std::vector<core::Outcome>* outcomes) {
@@ -179,7 +181,7 @@ grpc::ServerUnaryReactor* StoreService::PutEnd(grpc::CallbackServerContext* call
 grpc::ServerUnaryReactor* StoreService::PutRevoke(grpc::CallbackServerContext* call,
                                                   const v1::PutRevokeRequest* request,
                                                   v1::PutRevokeResponse* response) {
-  return Answer(context_, call, Method::kPutRevoke, [&](int64_t now_ms) {
+  return Answer(context_, call, base::Method::kPutRevoke, [&](int64_t now_ms) {
     const auto session = FromProto(request->session());
     if (!session.ok()) return session.status();
     return AnswerItems(response, [&](std::vector<core::Outcome>* outcomes) {
@@ -191,7 +193,7 @@ grpc::ServerUnaryReactor* StoreService::PutRevoke(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* StoreService::Get(grpc::CallbackServerContext* call,
                                             const v1::GetRequest* request,
                                             v1::GetResponse* response) {
-  return Answer(context_, call, Method::kGet, [&](int64_t now_ms) {
+  return Answer(context_, call, base::Method::kGet, [&](int64_t now_ms) {
     core::GetAnswer answer;
     if (absl::Status status = master_.Get(Keys(request->keys()), now_ms, &answer); !status.ok()) {
       return status;
@@ -204,7 +206,7 @@ grpc::ServerUnaryReactor* StoreService::Get(grpc::CallbackServerContext* call,
 grpc::ServerUnaryReactor* StoreService::Exists(grpc::CallbackServerContext* call,
                                                const v1::ExistsRequest* request,
                                                v1::ExistsResponse* response) {
-  return Answer(context_, call, Method::kExists, [&](int64_t /*now_ms*/) {
+  return Answer(context_, call, base::Method::kExists, [&](int64_t /*now_ms*/) {
     return AnswerItems(response, [&](std::vector<core::Outcome>* outcomes) {
       return master_.Exists(Keys(request->keys()), outcomes);
     });
@@ -214,7 +216,7 @@ grpc::ServerUnaryReactor* StoreService::Exists(grpc::CallbackServerContext* call
 grpc::ServerUnaryReactor* StoreService::Remove(grpc::CallbackServerContext* call,
                                                const v1::RemoveRequest* request,
                                                v1::RemoveResponse* response) {
-  return Answer(context_, call, Method::kRemove, [&](int64_t now_ms) {
+  return Answer(context_, call, base::Method::kRemove, [&](int64_t now_ms) {
     const auto session = FromProto(request->session());
     if (!session.ok()) return session.status();
     return AnswerItems(response, [&](std::vector<core::Outcome>* outcomes) {

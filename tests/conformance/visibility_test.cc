@@ -165,6 +165,25 @@ TEST_F(VisibilityTest, R7_ADrainedSegmentIsReadableAndTakesNothingNew) {
   }
 }
 
+// A client that says goodbye is gone at once, with all that hung on it, and counts as nobody's failure.
+TEST_F(VisibilityTest, AClosedSessionEndsItsSegmentsAndPutsAtOnce) {
+  auto other = Connect();
+  Mount(*other, "short visit");
+  PutOn(*client_, "key", "short visit");
+  const PutItem item{"unfinished", 4096, 1};
+  ASSERT_TRUE(other->PutStart({&item, 1}).ok());
+  ASSERT_TRUE(other->Close().ok());
+  EXPECT_FALSE(ExistsOne("key").ok());
+  Sweep();
+  EXPECT_EQ(Status().clients(), 1u);
+  EXPECT_EQ(Status().segments(), 2u);
+  EXPECT_EQ(Status().objects(), 0u);
+  EXPECT_EQ(Status().puts_in_progress(), 0u);
+  EXPECT_EQ(Status().cleanup().expired_clients(), 0u);
+  EXPECT_FALSE(other->PutStart({&item, 1}).ok());
+  EXPECT_TRUE(other->Close().ok());
+}
+
 // A long listing goes on where a limit cut it, and tells each key once.
 TEST_F(VisibilityTest, F52_AListingCutByALimitGoesOnWithItsToken) {
   std::vector<std::string> keys;

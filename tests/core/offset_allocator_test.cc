@@ -76,14 +76,16 @@ class Model {
   std::string Compare(const OffsetAllocator& allocator) const {
     if (std::string error = allocator.Audit(); !error.empty()) return error;
     if (allocator.allocated_bytes() != allocated_bytes_) return "allocated bytes differ";
-    if (allocator.allocated_bytes() + allocator.free_bytes() != allocator.capacity_bytes()) return "books differ";
+    if (allocator.allocated_bytes() + allocator.free_bytes() != allocator.capacity_bytes())
+      return "books differ";
     if (allocator.live_ranges() != live_.size()) return "live ranges differ";
     for (const auto& [offset, live] : live_) {
       if (allocator.SizeOf(live.index) != live.size_bytes) return "a size differs";
     }
     const uint64_t largest_units = LargestFreeBytes() / 64;
     if (allocator.LargestFreeClass() != FloorClass(largest_units)) return "largest class differs";
-    if (allocator.LargestFreePlacementClass() != PlacementClass(largest_units)) return "largest bucket differs";
+    if (allocator.LargestFreePlacementClass() != PlacementClass(largest_units))
+      return "largest bucket differs";
     return "";
   }
 
@@ -118,7 +120,8 @@ std::string FreeAllAndRefill(OffsetAllocator& allocator, Model& model, uint64_t 
   }
   if (allocator.capacity_bytes() == 0) return "";
   const std::optional<AllocatedRange> whole = allocator.Allocate(allocator.capacity_bytes());
-  if (!whole.has_value() || whole->offset_bytes != 0) return "the emptied segment is not one free range";
+  if (!whole.has_value() || whole->offset_bytes != 0)
+    return "the emptied segment is not one free range";
   allocator.Free(whole->index);
   return allocator.Audit();
 }
@@ -140,14 +143,16 @@ void ExpectClassInvariants(uint64_t units, ClassOf class_of, UnitsMin units_min)
 
 void ExpectBothInvariants(uint64_t units) {
   ASSERT_NO_FATAL_FAILURE(ExpectClassInvariants(units, FloorClass, FloorClassUnitsMin)) << units;
-  ASSERT_NO_FATAL_FAILURE(ExpectClassInvariants(units, PlacementClass, PlacementClassUnitsMin)) << units;
+  ASSERT_NO_FATAL_FAILURE(ExpectClassInvariants(units, PlacementClass, PlacementClassUnitsMin))
+      << units;
   // What makes LargestFreePlacementClass exact.
   ASSERT_EQ(PlacementClass(FloorClassUnitsMin(FloorClass(units))), PlacementClass(units)) << units;
 }
 
 // "A greater class surely fits" carries placement: a broken step here is a put that fails with room left.
 TEST(SizeClassTest, GreaterClassMeansLargerForAllSmallSizes) {
-  for (uint64_t units = 0; units <= 1 << 18; ++units) ASSERT_NO_FATAL_FAILURE(ExpectBothInvariants(units));
+  for (uint64_t units = 0; units <= 1 << 18; ++units)
+    ASSERT_NO_FATAL_FAILURE(ExpectBothInvariants(units));
 }
 
 TEST(SizeClassTest, GreaterClassMeansLargerAroundPowersOfTwoAndAtRandom) {
@@ -160,7 +165,8 @@ TEST(SizeClassTest, GreaterClassMeansLargerAroundPowersOfTwoAndAtRandom) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
-  for (int i = 0; i < 200000; ++i) ASSERT_NO_FATAL_FAILURE(ExpectBothInvariants(random() >> (24 + random() % 40)));
+  for (int i = 0; i < 200000; ++i)
+    ASSERT_NO_FATAL_FAILURE(ExpectBothInvariants(random() >> (24 + random() % 40)));
 }
 
 TEST(SizeClassTest, SmallSizesAreExactAndZeroIsAlone) {
@@ -183,7 +189,8 @@ TEST(SizeClassTest, SizesAboveTheLargestSegmentStayInTheLastClass) {
 // ---- allocator, by example ----------------------------------------------------------------------------
 
 TEST(OffsetAllocatorTest, WholeSegmentCanBeAllocatedAndFreedAgain) {
-  for (const uint64_t size_bytes : {uint64_t{64}, uint64_t{6400}, kMiB + 4096 + 64, kGiB, 64 * kTiB}) {
+  for (const uint64_t size_bytes :
+       {uint64_t{64}, uint64_t{6400}, kMiB + 4096 + 64, kGiB, 64 * kTiB}) {
     OffsetAllocator allocator(size_bytes);
     for (int round = 0; round < 2; ++round) {
       const std::optional<AllocatedRange> range = allocator.Allocate(size_bytes);
@@ -217,7 +224,8 @@ TEST(OffsetAllocatorTest, RangesAreExactTo64Bytes) {
 // KV-cache blocks are all of one size: a segment full of them must be refillable to the last block, also
 // when the size is not the smallest of its class.
 TEST(OffsetAllocatorTest, UniformSizesReuseTheirHolesExactly) {
-  for (const uint64_t size_bytes : {uint64_t{64}, uint64_t{100000}, uint64_t{131072}, 3 * kMiB + 192}) {
+  for (const uint64_t size_bytes :
+       {uint64_t{64}, uint64_t{100000}, uint64_t{131072}, 3 * kMiB + 192}) {
     const uint64_t count = 1000;
     OffsetAllocator allocator(count * RoundedUp(size_bytes));
     std::vector<AllocatedRange> ranges;
@@ -228,7 +236,8 @@ TEST(OffsetAllocatorTest, UniformSizesReuseTheirHolesExactly) {
     }
     EXPECT_EQ(allocator.free_bytes(), 0u);
     for (size_t i = 0; i < count; i += 2) allocator.Free(ranges[i].index);
-    for (size_t i = 0; i < count; i += 2) ASSERT_TRUE(allocator.Allocate(size_bytes).has_value()) << i;
+    for (size_t i = 0; i < count; i += 2)
+      ASSERT_TRUE(allocator.Allocate(size_bytes).has_value()) << i;
     EXPECT_EQ(allocator.free_bytes(), 0u);
     EXPECT_EQ(allocator.Audit(), "");
   }
@@ -337,9 +346,11 @@ TEST(OffsetAllocatorTest, EmptySegmentCostsAFewKilobytes) {
 
 // ---- reserved ranges ----------------------------------------------------------------------------------
 
-std::vector<std::pair<uint64_t, uint64_t>> OffsetsAndSizes(const std::vector<ReservedRange>& ranges) {
+std::vector<std::pair<uint64_t, uint64_t>> OffsetsAndSizes(
+    const std::vector<ReservedRange>& ranges) {
   std::vector<std::pair<uint64_t, uint64_t>> result;
-  for (const ReservedRange& range : ranges) result.emplace_back(range.offset_bytes, range.size_bytes);
+  for (const ReservedRange& range : ranges)
+    result.emplace_back(range.offset_bytes, range.size_bytes);
   return result;
 }
 
@@ -403,7 +414,8 @@ TEST(OffsetAllocatorReservedTest, ReservedMemoryIsNotHandedOut) {
         if (unit < is_reserved.size()) is_reserved[unit] = true;
       }
     }
-    const auto reserved_units = static_cast<uint64_t>(std::count(is_reserved.begin(), is_reserved.end(), true));
+    const auto reserved_units =
+        static_cast<uint64_t>(std::count(is_reserved.begin(), is_reserved.end(), true));
     RC_ASSERT(allocator.allocated_bytes() == reserved_units * 64);
     while (const std::optional<AllocatedRange> range = allocator.Allocate(64)) {
       RC_ASSERT(!is_reserved[range->offset_bytes / 64]);
@@ -420,13 +432,15 @@ TEST(OffsetAllocatorReservedTest, ReservedMemoryIsNotHandedOut) {
 TEST(OffsetAllocatorPropertyTest, BooksBalanceAfterEveryStep) {
   EXPECT_TRUE(rc::check("books balance after every step", [] {
     const auto size_bytes = *rc::gen::inRange<uint64_t>(0, 200000);
-    const auto size = rc::gen::oneOf(rc::gen::inRange<uint64_t>(1, 300), rc::gen::inRange<uint64_t>(1, 9000),
-                                     rc::gen::inRange<uint64_t>(1, 100000));
+    const auto size =
+        rc::gen::oneOf(rc::gen::inRange<uint64_t>(1, 300), rc::gen::inRange<uint64_t>(1, 9000),
+                       rc::gen::inRange<uint64_t>(1, 100000));
     const auto steps = *rc::gen::container<std::vector<std::pair<bool, uint64_t>>>(
         rc::gen::pair(rc::gen::map(rc::gen::inRange(0, 3), [](int i) { return i != 0; }), size));
     OffsetAllocator allocator(size_bytes);
     Model model(allocator.capacity_bytes());
-    for (const auto& [allocate, number] : steps) RC_ASSERT(Step(allocator, model, allocate, number) == "");
+    for (const auto& [allocate, number] : steps)
+      RC_ASSERT(Step(allocator, model, allocate, number) == "");
     RC_ASSERT(FreeAllAndRefill(allocator, model, 1) == "");
   }));
 }

@@ -80,8 +80,8 @@ TEST_F(ExporterTest, NamesFollowTheConventions) {
 
 // Nothing that a client can choose becomes a label: neither escaping nor the number of series is in its hands.
 TEST_F(ExporterTest, LabelsAreFromFixedLists) {
-  for (size_t method = 0; method < rpc::kMethodNames.size(); ++method) {
-    rpc_.OnCall(static_cast<rpc::Method>(method), absl::StatusCode::kOk, 0.001);
+  for (size_t method = 0; method < base::kMethodNames.size(); ++method) {
+    rpc_.OnCall(static_cast<base::Method>(method), absl::StatusCode::kOk, 0.001);
   }
   for (const MetricFamily& family : Collect()) {
     for (const auto& metric : family.metric) {
@@ -94,10 +94,10 @@ TEST_F(ExporterTest, LabelsAreFromFixedLists) {
 }
 
 TEST_F(ExporterTest, CallsAreCountedByMethodAndCode) {
-  rpc_.OnCall(rpc::Method::kGet, absl::StatusCode::kOk, 0.0015);
-  rpc_.OnCall(rpc::Method::kGet, absl::StatusCode::kOk, 0.15);
-  rpc_.OnCall(rpc::Method::kGet, absl::StatusCode::kInvalidArgument, 0.0001);
-  rpc_.OnCall(rpc::Method::kGetCleanupStatus, absl::StatusCode::kOk, 0.0001);
+  rpc_.OnCall(base::Method::kGet, absl::StatusCode::kOk, 0.0015);
+  rpc_.OnCall(base::Method::kGet, absl::StatusCode::kOk, 0.15);
+  rpc_.OnCall(base::Method::kGet, absl::StatusCode::kInvalidArgument, 0.0001);
+  rpc_.OnCall(base::Method::kGetCleanupStatus, absl::StatusCode::kOk, 0.0001);
   const auto series = ReadPage();
   EXPECT_EQ(series.at("holdfast_rpc_seconds_count{method=\"Get\",code=\"OK\"}"), 2);
   EXPECT_NEAR(series.at("holdfast_rpc_seconds_sum{method=\"Get\",code=\"OK\"}"), 0.1515, 1e-6);

@@ -144,9 +144,9 @@ struct SessionEvents {
 
 struct ClientOptions {
   std::string master = "127.0.0.1:50051";
-  std::array<uint8_t, 16> client_id{};  // all zero: a random one
-  std::string host;                      // label of this client
-  std::chrono::milliseconds ttl{0};      // 0: the master's default
+  std::array<uint8_t, 16> client_id{};               // all zero: a random one
+  std::string host;                                  // label of this client
+  std::chrono::milliseconds ttl{0};                  // 0: the master's default
   std::chrono::milliseconds deadline{5000};          // of each call
   std::chrono::milliseconds connect_deadline{5000};  // of Connect
   bool open_session = true;  // false: only reads and administration are possible
@@ -158,15 +158,18 @@ class Client {
   // Connects, opens a session and starts the heartbeat thread. UNAVAILABLE when the master cannot be reached in time,
   // FAILED_PRECONDITION (PROTOCOL_MISMATCH) when it speaks another version.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(ClientOptions options);
-  // Stops the heartbeat. Does not unmount: a client that goes is noticed by its time-out; call UnmountAll before to be kind.
+  // Stops the heartbeat. What the client lends stays until its time-out has run out; Close before is kinder.
   virtual ~Client() = default;
 
   // Returns the registration id. ALREADY_EXISTS, INVALID_ARGUMENT, RESOURCE_EXHAUSTED as the master says.
   virtual absl::StatusOr<uint64_t> MountSegment(const SegmentOptions& segment) = 0;
   // OK also when it had ended before. `grace`: stay readable so long.
-  virtual absl::Status UnmountSegment(uint64_t registration_id,
-                                      std::chrono::milliseconds grace = std::chrono::milliseconds(0)) = 0;
+  virtual absl::Status UnmountSegment(
+      uint64_t registration_id, std::chrono::milliseconds grace = std::chrono::milliseconds(0)) = 0;
   virtual absl::Status UnmountAll() = 0;
+  // Ends the session and all that hangs on it, segments and puts in progress, at once. The client is good for nothing but
+  // reads afterwards. OK also when there is no session.
+  virtual absl::Status Close() = 0;
   // Registration ids of the segments that are mounted now.
   virtual std::vector<uint64_t> MountedRegistrations() const = 0;
 

@@ -1,9 +1,7 @@
 // Who wants to know about calls: the metrics.
 
-#ifndef HOLDFAST_SERVER_RPC_RPC_OBSERVER_H_
-#define HOLDFAST_SERVER_RPC_RPC_OBSERVER_H_
-
-#include <grpcpp/support/status.h>
+#ifndef HOLDFAST_SERVER_BASE_RPC_OBSERVER_H_
+#define HOLDFAST_SERVER_BASE_RPC_OBSERVER_H_
 
 #include <array>
 #include <atomic>
@@ -13,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
-namespace holdfast::rpc {
+namespace holdfast::base {
 
 enum class Method : uint8_t {
   kHeartbeat,
@@ -83,6 +81,6 @@ class ObservedCall {
   const std::chrono::steady_clock::time_point start_;
 };
 
-}  // namespace holdfast::rpc
+}  // namespace holdfast::base
 
-#endif  // HOLDFAST_SERVER_RPC_RPC_OBSERVER_H_
+#endif  // HOLDFAST_SERVER_BASE_RPC_OBSERVER_H_
