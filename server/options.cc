@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "server/rpc/listen_address.h"
+#include "server/base/listen_address.h"
 #include "server/rpc/version.h"
 
 namespace holdfast {
@@ -22,8 +22,8 @@ uint64_t RandomSeed() {
 }
 
 std::string CheckListen(const std::string& value) {
-  rpc::ListenAddress address;
-  if (rpc::ParseListenAddress(value, &address)) return "";
+  base::ListenAddress address;
+  if (base::ParseListenAddress(value, &address)) return "";
   return "'" + value + "' is not HOST:PORT";
 }
 

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/rpc/listen_address.h"
+#include "server/base/listen_address.h"
 
 namespace holdfast::ops {
 namespace {
@@ -231,7 +231,7 @@ Exporter::~Exporter() {
     exposer_.reset();
     stopped = true;
   });
-  while (!stopped && rpc::Ring({host_, absl::StrCat(port_)})) {
+  while (!stopped && base::Ring({host_, absl::StrCat(port_)})) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   stop.join();
@@ -239,8 +239,8 @@ Exporter::~Exporter() {
 
 absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const std::string& listen,
                                                           const MetricSources& sources) {
-  rpc::ListenAddress address;
-  if (!rpc::ParseListenAddress(listen, &address)) {
+  base::ListenAddress address;
+  if (!base::ParseListenAddress(listen, &address)) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot listen on ", listen, " for metrics: not HOST:PORT"));
   }
@@ -250,7 +250,7 @@ absl::StatusOr<std::unique_ptr<Exporter>> Exporter::Start(const std::string& lis
                                                   std::make_shared<MetricsCollector>(sources)));
   } catch (const std::exception&) {
     return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", listen, " for metrics: ", rpc::WhyNotListening(listen)));
+        absl::StrCat("cannot listen on ", listen, " for metrics: ", base::WhyNotListening(listen)));
   }
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/rpc/listen_address.h"
+#include "server/base/listen_address.h"
 
 namespace holdfast::rpc {
 namespace {
@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port <= 0) {
     return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", options.listen, ": ", WhyNotListening(options.listen)));
+        absl::StrCat("cannot listen on ", options.listen, ": ", base::WhyNotListening(options.listen)));
   }
   server->GetHealthCheckService()->SetServingStatus(kStoreServiceName, true);
   return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(server), port));

@@ -1,4 +1,4 @@
-#include "server/rpc/listen_address.h"
+#include "server/base/listen_address.h"
 
 #include <netdb.h>
 #include <sys/socket.h>
@@ -12,7 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 
-namespace holdfast::rpc {
+namespace holdfast::base {
 namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -90,4 +90,4 @@ std::string WhyNotListening(absl::string_view text) {
   return error == 0 ? "the address is free now" : std::strerror(error);
 }
 
-}  // namespace holdfast::rpc
+}  // namespace holdfast::base

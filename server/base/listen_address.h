@@ -1,13 +1,13 @@
 // Addresses to listen on, and why one cannot be had: the libraries only say that it went wrong.
 
-#ifndef HOLDFAST_SERVER_RPC_LISTEN_ADDRESS_H_
-#define HOLDFAST_SERVER_RPC_LISTEN_ADDRESS_H_
+#ifndef HOLDFAST_SERVER_BASE_LISTEN_ADDRESS_H_
+#define HOLDFAST_SERVER_BASE_LISTEN_ADDRESS_H_
 
 #include <string>
 
 #include "absl/strings/string_view.h"
 
-namespace holdfast::rpc {
+namespace holdfast::base {
 
 struct ListenAddress {
   std::string host;  // without the brackets of an IPv6 address
@@ -24,6 +24,6 @@ bool Ring(const ListenAddress& address);
 // failure: it tries again.
 std::string WhyNotListening(absl::string_view address);
 
-}  // namespace holdfast::rpc
+}  // namespace holdfast::base
 
-#endif  // HOLDFAST_SERVER_RPC_LISTEN_ADDRESS_H_
+#endif  // HOLDFAST_SERVER_BASE_LISTEN_ADDRESS_H_

@@ -1,8 +1,8 @@
-#include "server/rpc/listen_address.h"
+#include "server/base/listen_address.h"
 
 #include <gtest/gtest.h>
 
-namespace holdfast::rpc {
+namespace holdfast::base {
 namespace {
 
 TEST(ListenAddress, HostAndPortAreToldApart) {
@@ -31,4 +31,4 @@ TEST(ListenAddress, ReasonIsTheSystems) {
 }
 
 }  // namespace
-}  // namespace holdfast::rpc
+}  // namespace holdfast::base
