@@ -56,8 +56,8 @@ class RpcObserver {
 
   // Calls that are being handled now.
   std::atomic<int64_t> in_flight{0};
-  // Calls handled since start.
-  std::atomic<uint64_t> handled{0};
+  // Calls on objects handled since start.
+  std::atomic<uint64_t> data_calls{0};
 };
 
 // One call, from construction to Done.
@@ -72,7 +72,9 @@ class ObservedCall {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start_;
     observer_.OnCall(method_, code, seconds.count());
     observer_.in_flight.fetch_sub(1, std::memory_order_relaxed);
-    observer_.handled.fetch_add(1, std::memory_order_relaxed);
+    if (method_ >= Method::kPutStart && method_ <= Method::kRemove) {
+      observer_.data_calls.fetch_add(1, std::memory_order_relaxed);
+    }
   }
 
  private:

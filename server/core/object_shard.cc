@@ -134,9 +134,8 @@ void ObjectShard::AddFreed(const ObjectRecord& object, uint32_t ordinal, bool wr
   freed->push_back(range);
 }
 
-void ObjectShard::EraseRecord(Handle handle) {
-  const absl::string_view key = At(handle).key();
-  auto it = index_.find(KeyProbe{static_cast<uint32_t>(HashKey(seed_, key)), key});
+void ObjectShard::EraseRecord(Handle handle, uint64_t hash) {
+  auto it = index_.find(KeyProbe{static_cast<uint32_t>(hash), At(handle).key()});
   HOLDFAST_CHECK(it != index_.end() && it->object == handle);
   index_.erase(it);
   if (index_.empty()) index_.clear();  // gives the memory back
@@ -152,7 +151,7 @@ void ObjectShard::Erase(Handle handle, bool writer_is_done, int64_t now_ms, Free
     UnlinkReplica(handle, last);
   }
   if (object.put != 0) RemovePut(object.put);
-  EraseRecord(handle);
+  EraseRecord(handle, HashKey(seed_, object.key()));
 }
 
 uint32_t ObjectShard::AddPut(const PutRecord& put) {
@@ -198,22 +197,38 @@ void ObjectShard::RemovePut(uint32_t index) {
 
 uint32_t ObjectShard::SweepSlot(uint32_t slot, uint32_t max_steps, int64_t now_ms,
                                 FreedRanges* freed, SweepCounts* counts) {
-  uint32_t steps = 0;
-  while (steps < max_steps && slot < heads_.size() && heads_[slot] != 0) {
-    const Handle replica = heads_[slot];
+  if (slot >= heads_.size()) return 0;
+  // In three rounds, so that the memory of all of them is fetched at once and the lock is held for less time: records,
+  // places in the index, then the work itself. A registration has at most one replica of an object, so unlinking one
+  // moves none of the others.
+  struct Victim {
+    Handle object;
+    uint32_t ordinal;
+    uint64_t hash;
+  };
+  absl::InlinedVector<Victim, 64> victims;
+  for (Handle replica = heads_[slot]; replica != 0 && victims.size() < max_steps;
+       replica = ReplicaAt(replica).next) {
     const uint32_t ordinal = ReplicaAt(replica).ordinal;
     const Handle handle = ObjectRecord::ObjectHandle(replica, ordinal);
-    AddFreed(At(handle), ordinal, /*writer_is_done=*/false, now_ms, freed);
-    UnlinkReplica(handle, ordinal);
-    ++steps;
-    ++counts->replicas;
+    __builtin_prefetch(At(handle).key().data() + At(handle).key_bytes);
+    victims.push_back({handle, ordinal, 0});
+  }
+  for (Victim& victim : victims) {
+    victim.hash = HashKey(seed_, At(victim.object).key());
+    index_.prefetch(HashProbe{static_cast<uint32_t>(victim.hash)});
+  }
+  for (const Victim& victim : victims) {
+    AddFreed(At(victim.object), victim.ordinal, /*writer_is_done=*/false, now_ms, freed);
+    UnlinkReplica(victim.object, victim.ordinal);
     // A put in progress keeps its record, so that its end is told what happened.
-    if (At(handle).replica_count == 0 && At(handle).put == 0) {
-      EraseRecord(handle);
+    if (At(victim.object).replica_count == 0 && At(victim.object).put == 0) {
+      EraseRecord(victim.object, victim.hash);
       ++counts->erased_objects;
     }
   }
-  return steps;
+  counts->replicas += static_cast<uint32_t>(victims.size());
+  return static_cast<uint32_t>(victims.size());
 }
 
 bool ObjectShard::Sweep(absl::Span<const uint32_t> slots, absl::Span<const ClientEpoch> sessions,

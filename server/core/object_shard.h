@@ -195,7 +195,7 @@ class ObjectShard {
   void AddFreed(const ObjectRecord& object, uint32_t ordinal, bool writer_is_done, int64_t now_ms,
                 FreedRanges* freed) const ABSL_SHARED_LOCKS_REQUIRED(mu);
   // Removes a record without replicas and put from index and arena.
-  void EraseRecord(Handle object) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void EraseRecord(Handle object, uint64_t hash) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   uint32_t AddPut(const PutRecord& put) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void RemovePut(uint32_t put) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   uint32_t SweepSlot(uint32_t slot, uint32_t max_steps, int64_t now_ms, FreedRanges* freed,

@@ -7,8 +7,8 @@ namespace {
 
 // Traffic is what has called in the last few milliseconds: a round is shorter than the time between two calls.
 constexpr int64_t kBusyMs = 5;
-// Pause for each nanosecond of work: two thirds of the time for others.
-constexpr int64_t kPauseFactor = 2;
+// Pause for each nanosecond of work: three quarters of the time for others.
+constexpr int64_t kPauseFactor = 3;
 // Long enough to be worth a switch of threads, short enough for the sweep to be done in time.
 constexpr int64_t kPauseMinNs = 20'000;
 constexpr int64_t kPauseMaxNs = 200'000;
@@ -18,9 +18,9 @@ constexpr int64_t kLateMs = 4'000;
 }  // namespace
 
 int64_t SweepPacer::PauseNs(int64_t round_ns, int64_t now_ms) {
-  const uint64_t handled = observer_.handled.load(std::memory_order_relaxed);
-  if (handled != handled_) busy_until_ms_ = now_ms + kBusyMs;
-  handled_ = handled;
+  const uint64_t calls = observer_.data_calls.load(std::memory_order_relaxed);
+  if (calls != calls_) busy_until_ms_ = now_ms + kBusyMs;
+  calls_ = calls;
   if (now_ms > busy_until_ms_) return 0;
   const int64_t late = (now_ms - std::min(master_.registry().OldestEndMs(), now_ms)) / kLateMs;
   if (late >= 2) return 0;

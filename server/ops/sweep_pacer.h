@@ -23,7 +23,7 @@ class SweepPacer {
  private:
   const core::Master& master_;
   const base::RpcObserver& observer_;
-  uint64_t handled_ = 0;  // calls at the last round
+  uint64_t calls_ = 0;  // calls at the last round
   int64_t busy_until_ms_ = 0;
 };
 
