@@ -94,7 +94,7 @@ class ClientImpl final : public Client {
     request.set_client_epoch(epoch);
     request.set_close(true);
     v1::HeartbeatResponse response;
-    const absl::Status status =
+    absl::Status status =
         control_->Call(&Stub::Heartbeat, request, &response, Settings("close", Repeatable::kYes));
     session_.BeginRound();
     session_.EndRound(0);
