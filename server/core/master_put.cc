@@ -180,7 +180,18 @@ absl::Status Master::PutStart(const PutStartRequest& request, int64_t now_ms,
         answer->rows.push_back(
             StartOnePut(request, request.items[i], hash, now_ms, &random, &table, *answer));
       });
-  return absl::OkStatus();
+  // If the session ended meanwhile, the discard of its puts may have passed these by.
+  absl::Status status = sessions_.Check(request.session);
+  if (!status.ok()) RevokeStarted(request, *answer, now_ms);
+  return status;
+}
+
+void Master::RevokeStarted(const PutStartRequest& request, const PutStartAnswer& answer,
+                           int64_t now_ms) {
+  for (size_t i = 0; i < answer.rows.size(); ++i) {
+    if (answer.rows[i].reason != Reason::kNone) continue;
+    RevokeOnePut(request.session, {request.items[i].key, answer.rows[i].put}, now_ms);
+  }
 }
 
 Outcome Master::EndOnePut(const Session& session, const PutRef& item, uint64_t hash) {

@@ -115,6 +115,14 @@ double Placement::FreeRatio(uint32_t slot) const {
   return 1.0 - static_cast<double>(pool.allocated_bytes()) / capacity;
 }
 
+uint32_t Placement::DrawByCapacity(uint32_t a, uint32_t b, CallRandom* random) const {
+  const auto capacity_a = static_cast<double>(slots_->At(a).pool->capacity_bytes());
+  const auto capacity_b = static_cast<double>(slots_->At(b).pool->capacity_bytes());
+  if (capacity_a == capacity_b) return a;
+  constexpr uint32_t kScale = 1u << 20;
+  return random->Below(kScale) * (capacity_a + capacity_b) < kScale * capacity_a ? a : b;
+}
+
 std::optional<uint32_t> Placement::FromList(const Query& query, const std::vector<uint32_t>& slots,
                                             uint16_t bucket) const {
   for (uint32_t slot : slots) {
@@ -144,8 +152,11 @@ std::optional<uint32_t> Placement::FromRange(const Query& query, uint32_t begin,
       best = slot;
     }
   };
-  for (int i = 0; i < kRandomTries && seen < samples; ++i)
-    look(order_[begin + random->Below(count)]);
+  for (int i = 0; i < kRandomTries && seen < samples; ++i) {
+    uint32_t slot = order_[begin + random->Below(count)];
+    if (samples > 1) slot = DrawByCapacity(slot, order_[begin + random->Below(count)], random);
+    look(slot);
+  }
   if (!best.has_value()) {
     const uint32_t start = random->Below(count);
     const uint32_t walk = std::min(count, kWalkMax);
@@ -171,8 +182,11 @@ std::optional<uint32_t> Placement::ChooseSlot(const Query& query, CallRandom* ra
   const int samples = query.strategy == PlacementStrategy::kRandom ? 1 : 2;
   // First those that surely have room, then those of the same bucket, which may.
   const uint32_t sure = begins_[bucket + 1];
-  if (auto slot = FromRange(query, sure, begins_[kBuckets], samples, random)) return slot;
-  return FromRange(query, begins_[bucket], sure, samples, random);
+  const auto roomy = FromRange(query, sure, begins_[kBuckets], samples, random);
+  if (roomy.has_value() && !HostUsed(query, *roomy)) return roomy;
+  const auto tight = FromRange(query, begins_[bucket], sure, samples, random);
+  if (!roomy.has_value() || (tight.has_value() && !HostUsed(query, *tight))) return tight;
+  return roomy;
 }
 
 std::optional<SegmentChoice> Placement::Choose(const Query& query, CallRandom* random) const {

@@ -81,6 +81,9 @@ class Placement {
   bool Excluded(const Query& query, uint32_t slot) const;
   bool HostUsed(const Query& query, uint32_t slot) const;
   double FreeRatio(uint32_t slot) const;
+  // One of two random slots, the larger one more likely: the best of two uniform looks gives a segment at most twice the
+  // share of an equal one, which is not enough to keep a larger one as full as the others.
+  uint32_t DrawByCapacity(uint32_t a, uint32_t b, CallRandom* random) const;
   void Insert(uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Erase(uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void MoveTo(uint32_t slot, uint16_t bucket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

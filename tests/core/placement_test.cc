@@ -201,6 +201,7 @@ TEST_F(PlacementTest, F64_UtilisationStaysEvenWithMixedSizesAndCapacities) {
   double low = 1;
   double high = 0;
   for (RegistrationId id : ids) {
+    printf("%f\n", Utilisation(id));
     low = std::min(low, Utilisation(id));
     high = std::max(high, Utilisation(id));
   }

@@ -9,6 +9,8 @@ namespace holdfast::testing {
 namespace {
 
 constexpr int64_t kTickStepMs = 500;
+// Between segments, so that a test may make one larger.
+constexpr uint64_t kSpacingBytes = uint64_t{1} << 30;
 
 template <typename Id>
 Id IdNamed(const std::string& name) {
@@ -100,7 +102,7 @@ void CoreHarness::Silence(const core::Session& session) {
 
 core::SegmentSpec CoreHarness::Spec(const std::string& name) {
   const core::SegmentSpec spec = SpecNamed(name, next_base_, kSegmentBytes);
-  next_base_ += 2 * kSegmentBytes;
+  next_base_ += kSpacingBytes;
   return spec;
 }
 
