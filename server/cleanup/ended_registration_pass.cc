@@ -38,7 +38,7 @@ void EndedRegistrationPass::EndWalk() {
 
 bool EndedRegistrationPass::SweepOnce(uint32_t shard_index, uint32_t* steps) {
   core::ObjectShard& shard = master_->table().shard(shard_index);
-  core::FreedRanges freed;
+  freed_.clear();
   core::ObjectShard::SweepCounts counts;
   const int64_t now_ms = clock_->NowMs();
   bool more = false;
@@ -48,14 +48,14 @@ bool EndedRegistrationPass::SweepOnce(uint32_t shard_index, uint32_t* steps) {
     absl::MutexLock lock(&shard.mu);
     wall_ns = ReadNs(CLOCK_MONOTONIC);
     cpu_ns = ReadNs(CLOCK_THREAD_CPUTIME_ID);
-    more = shard.Sweep(slots_, sessions_, options_.steps_per_hold, now_ms, &freed, &counts);
+    more = shard.Sweep(slots_, sessions_, options_.steps_per_hold, now_ms, &freed_, &counts);
     cpu_ns = ReadNs(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
     wall_ns = ReadNs(CLOCK_MONOTONIC) - wall_ns;
   }
-  if (!freed.empty() || counts.discarded_puts > 0) statistics_->Record(wall_ns, cpu_ns);
+  if (!freed_.empty() || counts.discarded_puts > 0) statistics_->Record(wall_ns, cpu_ns);
   *steps += counts.replicas + counts.discarded_puts;
   master_->NoteSwept(counts);
-  master_->Release(freed, now_ms);
+  master_->Release(freed_, now_ms);
   return more;
 }
 

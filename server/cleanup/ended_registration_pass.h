@@ -49,6 +49,7 @@ class EndedRegistrationPass {
   uint32_t next_shard_ = 0;
   std::vector<uint32_t> slots_;
   std::vector<core::ClientEpoch> sessions_;
+  core::FreedRanges freed_;  // of one lock hold; kept for its memory
 };
 
 }  // namespace holdfast::cleanup
