@@ -58,8 +58,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   for (grpc::Service* service : services) builder.RegisterService(service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port <= 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", options.listen, ": ", base::WhyNotListening(options.listen)));
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.listen, ": ",
+                                               base::WhyNotListening(options.listen)));
   }
   server->GetHealthCheckService()->SetServingStatus(kStoreServiceName, true);
   return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(server), port));

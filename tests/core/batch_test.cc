@@ -56,11 +56,11 @@ TEST_F(BatchTest, F53_EachItemOfAStartHasItsOwnAnswerInOrder) {
   items[9].request = RequestId();
   PutStartAnswer answer;
   ASSERT_EQ(StartAll(items, &answer), Reason::kNone);
-  EXPECT_THAT(
-      ReasonsOf(answer.rows),
-      ElementsAre(Reason::kNone, Reason::kObjectExists, Reason::kNoSpace, Reason::kEmptyKey,
-                  Reason::kPutInProgressByYou, Reason::kKeyTooLong, Reason::kBadSize,
-                  Reason::kBadReplicaCount, Reason::kTooFewSegments, Reason::kBadId, Reason::kNone));
+  EXPECT_THAT(ReasonsOf(answer.rows),
+              ElementsAre(Reason::kNone, Reason::kObjectExists, Reason::kNoSpace, Reason::kEmptyKey,
+                          Reason::kPutInProgressByYou, Reason::kKeyTooLong, Reason::kBadSize,
+                          Reason::kBadReplicaCount, Reason::kTooFewSegments, Reason::kBadId,
+                          Reason::kNone));
   EXPECT_EQ(answer.replicas.size(), 2u);
   EXPECT_EQ(answer.segments.size(), 1u) << "a segment is named once";
   EXPECT_EQ(Count().allocated_bytes, 3 * 4096u);
@@ -93,8 +93,8 @@ TEST_F(BatchTest, F53_EachItemOfAnEndAndARevokeHasItsOwnAnswerInOrder) {
       {"one", one.put}, {"two", two.put}, {"two", two.put}, {"two", PutId{5}}};
   answer.clear();
   ASSERT_TRUE(master().PutRevoke(client_, revokes, Now(), &answer).ok());
-  EXPECT_THAT(ReasonsOf(answer), ElementsAre(Reason::kPutComplete, Reason::kNone, Reason::kNone,
-                                             Reason::kUnknownPut));
+  EXPECT_THAT(ReasonsOf(answer),
+              ElementsAre(Reason::kPutComplete, Reason::kNone, Reason::kNone, Reason::kUnknownPut));
   ExpectBooksBalance();
 }
 
@@ -105,15 +105,15 @@ TEST_F(BatchTest, F53_ReadsAnswerDuplicatesAndMissingKeysInPlace) {
   const std::vector<absl::string_view> keys = {"two", "none", "one", "two"};
   GetAnswer got;
   ASSERT_TRUE(master().Get(keys, Now(), &got).ok());
-  EXPECT_THAT(ReasonsOf(got.rows), ElementsAre(Reason::kNone, Reason::kObjectNotFound,
-                                               Reason::kNone, Reason::kNone));
+  EXPECT_THAT(ReasonsOf(got.rows),
+              ElementsAre(Reason::kNone, Reason::kObjectNotFound, Reason::kNone, Reason::kNone));
   EXPECT_EQ(got.rows[0].size_bytes, 200u);
   EXPECT_EQ(got.rows[2].size_bytes, 100u);
   EXPECT_EQ(got.rows[3].version, got.rows[0].version);
   std::vector<Outcome> exists;
   ASSERT_TRUE(master().Exists(keys, &exists).ok());
-  EXPECT_THAT(ReasonsOf(exists), ElementsAre(Reason::kNone, Reason::kObjectNotFound, Reason::kNone,
-                                             Reason::kNone));
+  EXPECT_THAT(ReasonsOf(exists),
+              ElementsAre(Reason::kNone, Reason::kObjectNotFound, Reason::kNone, Reason::kNone));
 }
 
 // Removing the same key twice in a batch finds it once.

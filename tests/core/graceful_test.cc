@@ -142,7 +142,8 @@ TEST_F(GracefulTest, F7_TheDeadlineOfAnEndedRegistrationSparesItsSuccessor) {
   Put(client_, "key");
   Tick(6000);
   EXPECT_EQ(Exists("key"), Reason::kNone);
-  EXPECT_EQ(Get("key").lease_ms, master().options().read_lease_ms) << "the old deadline still counts";
+  EXPECT_EQ(Get("key").lease_ms, master().options().read_lease_ms)
+      << "the old deadline still counts";
 }
 
 // A grace without bound would be no unmount.

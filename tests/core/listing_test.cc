@@ -123,7 +123,8 @@ TEST_F(ListingTest, F52_ACursorOutlivesItsRow) {
 // A cursor comes from a client, so any numbers may come.
 TEST_F(ListingTest, ACursorFromNowhereEndsTheListing) {
   PutMany("key-", 10);
-  for (KeyCursor cursor : {KeyCursor{UINT32_MAX, UINT32_MAX}, KeyCursor{16, 0}, KeyCursor{15, UINT32_MAX}}) {
+  for (KeyCursor cursor :
+       {KeyCursor{UINT32_MAX, UINT32_MAX}, KeyCursor{16, 0}, KeyCursor{15, UINT32_MAX}}) {
     std::vector<KeyListing> rows;
     int steps = 0;
     while (master().ListKeys(true, "", &cursor, &rows)) ASSERT_LT(++steps, 100);

@@ -81,8 +81,9 @@ TEST_F(PlacementTest, F64_LocalFirstTakesASegmentOfTheWriter) {
   spec.size_bytes = 10 * 4096;
   const RegistrationId mine = Mount(writer, spec);
   for (int i = 0; i < 10; ++i) {
-    EXPECT_EQ(Put(writer, "key-" + std::to_string(i), {.prefer_local = true}).places.at(0).registration,
-              mine);
+    EXPECT_EQ(
+        Put(writer, "key-" + std::to_string(i), {.prefer_local = true}).places.at(0).registration,
+        mine);
   }
   EXPECT_NE(Put(writer, "one more", {.prefer_local = true}).places.at(0).registration, mine);
 }
@@ -217,7 +218,8 @@ TEST_F(PlacementTest, F64_ANewEmptyNodeGetsAboutTwiceItsShareAtMost) {
   const RegistrationId fresh = MountSized("fresh", 4 << 20);
   int hits = 0;
   for (int i = 0; i < 500; ++i) {
-    if (Put(client_, "new-" + std::to_string(i), {.size_bytes = 4096}).places.at(0).registration == fresh) {
+    if (Put(client_, "new-" + std::to_string(i), {.size_bytes = 4096}).places.at(0).registration ==
+        fresh) {
       ++hits;
     }
   }

@@ -16,9 +16,9 @@
 namespace holdfast::core {
 namespace {
 
-using testing::Started;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing::Started;
 
 class PutTest : public testing::CoreTest {
  protected:
@@ -279,7 +279,7 @@ TEST_F(PutTest, WithoutSegmentsTheReasonSaysSo) {
 // A key is bytes: any of them, and no two keys are the same unless all bytes are.
 TEST_F(PutTest, KeysMayHaveAnyBytes) {
   const std::vector<std::string> keys = {std::string("\0", 1), std::string("\0\0", 2), "\xff\xfe",
-                                         "a/b\n\"\\", std::string("a\0b", 3), "a"};
+                                         "a/b\n\"\\",          std::string("a\0b", 3), "a"};
   for (const std::string& key : keys) Put(client_, key);
   for (const std::string& key : keys) EXPECT_EQ(Exists(key), Reason::kNone);
   EXPECT_EQ(Keys(true).size(), keys.size());
@@ -354,7 +354,8 @@ class InsertRaceTest : public testing::CoreTest {
   // Runs `meanwhile` when a put of "key" has taken its range on `registration` and not inserted its object yet: the put
   // passes the shared lock that is held here, and waits with its range for the exclusive one.
   template <typename Meanwhile>
-  Started StartWith(const testing::PutWish& wish, RegistrationId registration, Meanwhile meanwhile) {
+  Started StartWith(const testing::PutWish& wish, RegistrationId registration,
+                    Meanwhile meanwhile) {
     AuditOnlyAtTheEnd();
     Started started;
     std::thread putter;
@@ -390,9 +391,8 @@ TEST_F(InsertRaceTest, R19_APutThatFindsItsSegmentEndedTakesAnother) {
 // And when there is no other, it fails and keeps nothing.
 TEST_F(InsertRaceTest, R19_APutWhoseOnlySegmentEndsKeepsNothing) {
   const RegistrationId a = Mount(client_, "a");
-  const Started started = StartWith({}, a, [&] {
-    ASSERT_TRUE(master().UnmountSegment(client_, a, 0, Now()).ok());
-  });
+  const Started started =
+      StartWith({}, a, [&] { ASSERT_TRUE(master().UnmountSegment(client_, a, 0, Now()).ok()); });
   EXPECT_EQ(started.reason, Reason::kNoSegment);
   EXPECT_EQ(Count().objects, 0u);
   Sweep();

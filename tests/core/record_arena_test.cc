@@ -94,7 +94,8 @@ TEST(RecordArenaPropertyTest, SlotsAreDisjointAndKeepTheirContents) {
     const int steps = *rc::gen::inRange(1, 400);
     for (int step = 0; step < steps; ++step) {
       if (used.empty() || *rc::gen::inRange(0, 100) < 60) {
-        const auto bytes = *rc::gen::inRange<size_t>(sizeof(SlotHeader) + 48, RecordArena::kMaxSlotBytes + 1);
+        const auto bytes =
+            *rc::gen::inRange<size_t>(sizeof(SlotHeader) + 48, RecordArena::kMaxSlotBytes + 1);
         const Handle handle = arena.Allocate(bytes);
         RC_ASSERT(used.count(handle) == 0u);
         const auto mark = static_cast<uint8_t>(step);

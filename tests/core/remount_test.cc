@@ -151,7 +151,8 @@ TEST_F(RemountTest, F16_WhatWasInQuarantineBeforeTheEndStaysOutOfReach) {
   Unmount(client_, old_id);
   Sweep();
   Tick(100);
-  EXPECT_EQ(Count().cleanup.quarantined_ranges, 0u) << "the quarantine of a private one ends with it";
+  EXPECT_EQ(Count().cleanup.quarantined_ranges, 0u)
+      << "the quarantine of a private one ends with it";
   Mount(client_, spec);
   EXPECT_FALSE(AnyTouchesObjectOf(AllOf("a"), late));
   Tick(600'000);
