@@ -53,7 +53,7 @@ bool EndedRegistrationPass::SweepOnce(uint32_t shard_index, uint32_t* steps) {
     wall_ns = ReadNs(CLOCK_MONOTONIC) - wall_ns;
   }
   if (!freed_.empty() || counts.discarded_puts > 0) statistics_->Record(wall_ns, cpu_ns);
-  *steps += counts.replicas + counts.discarded_puts;
+  *steps += static_cast<uint32_t>(freed_.size()) + counts.discarded_puts;
   master_->NoteSwept(counts);
   master_->Release(freed_, now_ms);
   return more;

@@ -103,7 +103,8 @@ class Master {
   bool ExpireStep(int64_t now_ms);
   // True while registrations or sessions have ended and were not swept.
   bool SweepPending() const;
-  // Discards puts whose release time is over: up to 64 of each of the shards [first, first + count), under one lock each.
+  // Discards puts whose release time is over: up to 64 replicas of each of the shards [first, first + count), under one
+  // lock each.
   void DiscardDuePuts(uint32_t first_shard, uint32_t count, int64_t now_ms);
   // What a step of the sweep did.
   void NoteSwept(const ObjectShard::SweepCounts& counts);

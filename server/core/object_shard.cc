@@ -242,22 +242,32 @@ bool ObjectShard::Sweep(absl::Span<const uint32_t> slots, absl::Span<const Clien
   for (const ClientEpoch& session : sessions) {
     for (auto it = puts_by_session_.find(session); it != puts_by_session_.end();
          it = puts_by_session_.find(session)) {
-      if (steps++ == max_steps) return true;
-      Erase(puts_[it->second].object, /*writer_is_done=*/false, now_ms, freed);
+      const Handle object = puts_[it->second].object;
+      if (!TakeSteps(object, max_steps, &steps)) return true;
+      Erase(object, /*writer_is_done=*/false, now_ms, freed);
       ++counts->discarded_puts;
     }
   }
   return false;
 }
 
+bool ObjectShard::TakeSteps(Handle object, uint32_t max_steps, uint32_t* steps) const {
+  const uint32_t wanted = std::max<uint32_t>(At(object).replica_count, 1);
+  if (*steps > 0 && *steps + wanted > max_steps) return false;
+  *steps += wanted;
+  return true;
+}
+
 uint32_t ObjectShard::DiscardDuePuts(uint32_t max_steps, int64_t now_ms, FreedRanges* freed) {
   uint32_t steps = 0;
-  while (steps < max_steps && oldest_put_ != 0 &&
-         puts_[oldest_put_].started_ms + put_release_timeout_ms_ <= now_ms) {
-    Erase(puts_[oldest_put_].object, /*writer_is_done=*/true, now_ms, freed);
-    ++steps;
+  uint32_t discarded = 0;
+  while (oldest_put_ != 0 && puts_[oldest_put_].started_ms + put_release_timeout_ms_ <= now_ms) {
+    const Handle object = puts_[oldest_put_].object;
+    if (!TakeSteps(object, max_steps, &steps)) break;
+    Erase(object, /*writer_is_done=*/true, now_ms, freed);
+    ++discarded;
   }
-  return steps;
+  return discarded;
 }
 
 bool ObjectShard::List(bool filter_invalid, absl::string_view prefix, uint32_t shard,

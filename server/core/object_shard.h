@@ -124,12 +124,13 @@ class ObjectShard {
     uint32_t erased_objects = 0;
     uint32_t discarded_puts = 0;
   };
-  // Unlinks replicas of ended registrations and discards puts of ended sessions, at most `max_steps` of both together.
+  // Unlinks replicas of ended registrations and discards puts of ended sessions, at most `max_steps` replicas of both
+  // together.
   // Returns true if there is more.
   bool Sweep(absl::Span<const uint32_t> slots, absl::Span<const ClientEpoch> sessions,
              uint32_t max_steps, int64_t now_ms, FreedRanges* freed, SweepCounts* counts)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-  // Discards up to `max_steps` puts whose release time is over. Returns how many.
+  // Discards puts whose release time is over, unlinking at most `max_steps` replicas. Returns how many puts.
   uint32_t DiscardDuePuts(uint32_t max_steps, int64_t now_ms, FreedRanges* freed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
@@ -200,6 +201,9 @@ class ObjectShard {
   void RemovePut(uint32_t put) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   uint32_t SweepSlot(uint32_t slot, uint32_t max_steps, int64_t now_ms, FreedRanges* freed,
                      SweepCounts* counts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Whether an object's replicas still fit into a hold of `max_steps`; the first object always does. Counts them.
+  bool TakeSteps(Handle object, uint32_t max_steps, uint32_t* steps) const
+      ABSL_SHARED_LOCKS_REQUIRED(mu);
   std::string AuditLists(std::vector<SlotUse>* use_by_slot) const ABSL_SHARED_LOCKS_REQUIRED(mu);
 
   const uint64_t seed_;
