@@ -183,7 +183,8 @@ bool Master::ExpireStep(int64_t now_ms) {
 }
 
 void Master::SettleQuarantine(uint32_t slot, int64_t now_ms) {
-  if (!registry_.DiesWithRegistration(slot)) return;
+  // The slot may have been freed, and given to another, since it was listed; only its ranges, which hold it, make it safe
+  // to look at. Those of a live successor go back to where they were.
   FreedRanges freed;
   for (const QuarantinedRange& range : quarantine_.TakeSlot(slot)) {
     freed.push_back({slot, range.range, range.offset_bytes, range.size_bytes, range.until_ms,

@@ -141,7 +141,8 @@ class Master {
   Outcome EndOnePut(const Session& session, const PutRef& item, uint64_t hash);
   // Takes back what a call has started whose answer will not be given.
   void RevokeStarted(const PutStartRequest& request, const PutStartAnswer& answer, int64_t now_ms);
-  Outcome RevokeOnePut(const Session& session, const PutRef& item, int64_t now_ms);
+  Outcome RevokeOnePut(const Session& session, const PutRef& item, bool writer_is_done,
+                       int64_t now_ms);
   Outcome RemoveOne(absl::string_view key, bool force, int64_t now_ms);
   bool WasIssued(PutId put) const;
 

@@ -190,7 +190,9 @@ void Master::RevokeStarted(const PutStartRequest& request, const PutStartAnswer&
                            int64_t now_ms) {
   for (size_t i = 0; i < answer.rows.size(); ++i) {
     if (answer.rows[i].reason != Reason::kNone) continue;
-    RevokeOnePut(request.session, {request.items[i].key, answer.rows[i].put}, now_ms);
+    // It may be a replay, whose first answer was given: then the writer may be writing.
+    RevokeOnePut(request.session, {request.items[i].key, answer.rows[i].put},
+                 /*writer_is_done=*/false, now_ms);
   }
 }
 
@@ -211,7 +213,8 @@ Outcome Master::EndOnePut(const Session& session, const PutRef& item, uint64_t h
   return {};
 }
 
-Outcome Master::RevokeOnePut(const Session& session, const PutRef& item, int64_t now_ms) {
+Outcome Master::RevokeOnePut(const Session& session, const PutRef& item, bool writer_is_done,
+                             int64_t now_ms) {
   if (const Reason reason = CheckKey(item.key); reason != Reason::kNone) return {reason};
   const uint64_t hash = table_.Hash(item.key);
   ObjectShard& shard = table_.ShardOf(hash);
@@ -225,7 +228,7 @@ Outcome Master::RevokeOnePut(const Session& session, const PutRef& item, int64_t
     const PutRecord* put = shard.PutOf(shard.At(handle));
     if (put == nullptr) return {Reason::kPutComplete};
     if (put->owner != session.epoch) return {Reason::kNotPutOwner};
-    shard.Erase(handle, /*writer_is_done=*/true, now_ms, &freed);
+    shard.Erase(handle, writer_is_done, now_ms, &freed);
   }
   Release(freed, now_ms);
   return {};
@@ -247,7 +250,9 @@ absl::Status Master::PutRevoke(const Session& session, absl::Span<const PutRef> 
   if (absl::Status status = CheckBatch("put revoke", items.size()); !status.ok()) return status;
   if (absl::Status status = sessions_.Check(session); !status.ok()) return status;
   answer->reserve(items.size());
-  for (const PutRef& item : items) answer->push_back(RevokeOnePut(session, item, now_ms));
+  for (const PutRef& item : items) {
+    answer->push_back(RevokeOnePut(session, item, /*writer_is_done=*/true, now_ms));
+  }
   return absl::OkStatus();
 }
 

@@ -113,11 +113,14 @@ absl::StatusOr<MountAnswer> SegmentRegistry::Mount(const Session& session, const
                                  live.owner.ToHex(), " or with other parameters"));
     }
     if (absl::Status status = CheckOverlap(session.client, spec); !status.ok()) return status;
-    absl::StatusOr<std::shared_ptr<Pool>> pool = FindOrMakePool(spec);
-    if (!pool.ok()) return pool.status();
     absl::StatusOr<uint32_t> taken = TakeSlot();
     if (!taken.ok()) return taken.status();
     slot_number = *taken;
+    absl::StatusOr<std::shared_ptr<Pool>> pool = FindOrMakePool(spec);
+    if (!pool.ok()) {
+      free_slots_.push_back(slot_number);
+      return pool.status();
+    }
     Slot& slot = slots_.At(slot_number);
     slot.registration = RegistrationId{next_registration_++};
     slot.spec = spec;
@@ -223,13 +226,11 @@ bool SegmentRegistry::EndLocked(uint32_t slot_number, int64_t now_ms) {
   owned->second.erase(std::find(owned->second.begin(), owned->second.end(), slot_number));
   if (owned->second.empty()) by_owner_.erase(owned);
   slot.pool->RemoveMember(slot_number);
-  if (slot.pool->is_private()) {
-    Residue residue;
-    residue.registration = slot.registration;
-    residue.base = slot.spec.base;
-    residue.size_bytes = slot.spec.size_bytes;
-    residues_[slot.owner].push_back(std::move(residue));
-  }
+  Residue residue;
+  residue.registration = slot.registration;
+  residue.base = slot.spec.base;
+  residue.size_bytes = slot.spec.size_bytes;
+  residues_[slot.owner].push_back(std::move(residue));
   return true;
 }
 
@@ -322,8 +323,10 @@ void SegmentRegistry::FreeSlot(uint32_t slot_number) {
   if (Residue* residue = ResidueOf(slot_number)) residue->settled = true;
   by_id_.erase(slot.registration);
   unsettled_.erase(slot_number);
-  if (slot.pool.use_count() == 1 && !slot.pool->is_private()) pools_.erase(slot.pool->pool_id());
-  dead_pools_.push_back(std::move(slot.pool));
+  if (slot.pool.use_count() == 1) {
+    if (!slot.pool->is_private()) pools_.erase(slot.pool->pool_id());
+    dead_pools_.push_back(std::move(slot.pool));
+  }
   slot.pool.reset();
   slot.spec = SegmentSpec();
   slot.registration = RegistrationId();
@@ -424,8 +427,12 @@ void SegmentRegistry::ForgetResidues(int64_t now_ms) {
 }
 
 std::vector<uint32_t> SegmentRegistry::Unsettled() const {
+  std::vector<uint32_t> slots;
   absl::ReaderMutexLock lock(&mu_);
-  return {unsettled_.begin(), unsettled_.end()};
+  for (uint32_t slot : unsettled_) {
+    if (slots_.At(slot).pool->is_private()) slots.push_back(slot);
+  }
+  return slots;
 }
 
 std::vector<uint32_t> SegmentRegistry::EndedSlots() const {

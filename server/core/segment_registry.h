@@ -32,9 +32,10 @@ namespace holdfast::core {
 //
 // Invariants, under the lock:
 //  * `by_id_` has every registration whose slot is not free; `by_segment_` and `by_owner_` the live ones;
-//  * a private registration that has ended leaves a residue: what readers and late writers may still touch of its memory.
-//    A later registration of the same client over that memory gets its allocator when every such residue is settled and
-//    its leases are over, with the writers' ranges taken.
+//  * a registration that has ended leaves a residue: what readers and late writers may still touch of its memory. A later
+//    private registration of the same client over that memory gets its allocator when every such residue is settled and
+//    its leases are over, with the writers' ranges taken. A pooled one settles when all its ranges are out of quarantine;
+//    later members of its pool need not wait, since their allocator knows.
 class SegmentRegistry {
  public:
   SegmentRegistry(const MasterOptions& options, SlotTable* slots, Placement* placement);
@@ -85,7 +86,8 @@ class SegmentRegistry {
   // Gives allocators to the registrations whose waiting is over, forgets residues that do not matter any more, and
   // returns the inherited ranges for the quarantine.
   std::vector<QuarantinedRange> AdmitWaiting(int64_t now_ms);
-  // Swept slots that are still held, by ranges in quarantine or in the hands of a thread.
+  // Swept slots of private registrations that are still held, by ranges in quarantine or in the hands of a thread. Each may
+  // be free, or another's, by the time the caller looks.
   std::vector<uint32_t> Unsettled() const;
 
   // --- sweep ---

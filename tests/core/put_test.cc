@@ -452,5 +452,51 @@ TEST_F(InsertRaceTest, F19_AReplayThatRacesWithItsOriginalIsTheSamePut) {
   EXPECT_EQ(Listed(a).ranges, 1u);
 }
 
+// The session ends while its put waits to be inserted: the discard of its puts has gone by, so the put is taken back.
+TEST_F(InsertRaceTest, F50_APutWhoseSessionEndsMeanwhileIsTakenBack) {
+  const RegistrationId a = Mount(Open("owner"), "a");
+  const Started started = StartWith({}, a, [&] {
+    HeartbeatRequest restart;
+    restart.client = client_.client;
+    restart.incarnation = 2;
+    ASSERT_TRUE(master().Heartbeat(restart, Now()).ok());
+  });
+  EXPECT_EQ(started.reason, Reason::kSessionStale);
+  EXPECT_EQ(Count().puts_in_progress, 0u);
+  EXPECT_EQ(Count().objects, 0u);
+}
+
+// A replay in such a call names a put whose first answer was given: its writer may be writing, so its range is not free.
+TEST_F(InsertRaceTest, F16_AReplayInACallWhoseSessionEndsKeepsItsRangeFromOthers) {
+  const Session owner = Open("owner");
+  const RegistrationId a = Mount(owner, "a");
+  const Started first = Start(client_, "replayed", {.request = 7});
+  AuditOnlyAtTheEnd();
+  const PutStartItem items[] = {{"replayed", 4096, 1, RequestId{7}},
+                                {"new", 4096, 1, RequestId{8}}};
+  Reason reason = Reason::kNone;
+  std::thread putter;
+  {
+    absl::ReaderMutexLock lock(&master().table().shard(0).mu);
+    putter = std::thread([&] {
+      PutStartRequest request;
+      request.session = client_;
+      request.items = items;
+      PutStartAnswer answer;
+      reason = ReasonOf(master().PutStart(request, Now(), &answer));
+    });
+    const absl::Time give_up = absl::Now() + absl::Seconds(20);
+    while (Listed(a).ranges < 2 && absl::Now() < give_up) std::this_thread::yield();
+    HeartbeatRequest restart;
+    restart.client = client_.client;
+    restart.incarnation = 2;
+    ASSERT_TRUE(master().Heartbeat(restart, Now()).ok());
+  }
+  putter.join();
+  EXPECT_EQ(reason, Reason::kSessionStale);
+  EXPECT_EQ(Count().puts_in_progress, 0u);
+  EXPECT_NE(Put(owner, "next").places.at(0), first.places.at(0));
+}
+
 }  // namespace
 }  // namespace holdfast::core

@@ -306,6 +306,22 @@ TEST_F(PoolTest, F16_APoolThatIsMountedAgainRemembersItsQuarantine) {
   EXPECT_EQ(FreeObjects("b"), kAllObjects);
 }
 
+// Memory that was pooled and is mounted alone: its old ranges are known to the pool only, so it waits for all of them.
+TEST_F(PoolTest, F16_APrivateMountOverWhatWasPooledWaitsForLateWriters) {
+  const SegmentSpec pooled = Member("a");
+  const RegistrationId a = Mount(client_, pooled);
+  Start(client_, "late");
+  Unmount(client_, a);
+  Sweep();
+  SegmentSpec alone = pooled;
+  alone.pool_id.clear();
+  const RegistrationId again = Mount(client_, alone);
+  EXPECT_TRUE(Listed(again).waits_for_earlier);
+  EXPECT_EQ(Start(client_, "early").reason, Reason::kNoSpace);
+  Tick(600'000);
+  EXPECT_EQ(FreeObjects("a"), kAllObjects);
+}
+
 // Every range of a pool goes back, whoever held it.
 TEST_F(PoolTest, R6_AllRangesOfEndedMembersComeBack) {
   Mount(client_, Member("stays"));

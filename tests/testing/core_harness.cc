@@ -101,9 +101,7 @@ void CoreHarness::Silence(const core::Session& session) {
 }
 
 core::SegmentSpec CoreHarness::Spec(const std::string& name) {
-  const core::SegmentSpec spec = SpecNamed(name, next_base_, kSegmentBytes);
-  next_base_ += kSpacingBytes;
-  return spec;
+  return SpecNamed(name, next_base_.fetch_add(kSpacingBytes), kSegmentBytes);
 }
 
 core::RegistrationId CoreHarness::Mount(const core::Session& session,

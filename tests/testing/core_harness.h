@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <ostream>
 #include <string>
@@ -67,7 +68,8 @@ core::MasterOptions SmallOptions();
 core::ClientId ClientNamed(const std::string& name);
 core::SegmentSpec SpecNamed(const std::string& name, uint64_t base, uint64_t size_bytes);
 
-// Every operation that changes something ends with an audit of all books, unless that was turned off.
+// Every operation that changes something ends with an audit of all books, unless that was turned off. Then operations on
+// objects and segments may be called by many threads at once; sessions are opened, and each pass is run, by one.
 class CoreHarness {
  public:
   static constexpr uint64_t kSegmentBytes = 1 << 20;
@@ -141,9 +143,9 @@ class CoreHarness {
   cleanup::EndedRegistrationPass sweep_pass_;
   cleanup::TimeoutPass timeout_pass_;
   bool audit_steps_ = true;
-  uint64_t next_base_ = uint64_t{1} << 32;
-  uint64_t next_request_ = uint64_t{1} << 40;
-  uint64_t next_random_ = 0;
+  std::atomic<uint64_t> next_base_{uint64_t{1} << 32};
+  std::atomic<uint64_t> next_request_{uint64_t{1} << 40};
+  std::atomic<uint64_t> next_random_{0};
   std::vector<core::Session> kept_alive_;
 };
 
