@@ -51,9 +51,10 @@ core::SegmentSpec SpecNamed(const std::string& name, uint64_t base, uint64_t siz
   return spec;
 }
 
-CoreHarness::CoreHarness(const core::MasterOptions& options)
+CoreHarness::CoreHarness(const core::MasterOptions& options,
+                         const cleanup::EndedRegistrationPass::Options& sweep_options)
     : master_(options),
-      sweep_pass_(&master_, &clock_, &statistics_, {}),
+      sweep_pass_(&master_, &clock_, &statistics_, sweep_options),
       timeout_pass_(&master_, &clock_) {}
 
 void CoreHarness::ExpectBooksBalance() { EXPECT_EQ(master_.Audit(), ""); }

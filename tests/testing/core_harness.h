@@ -74,7 +74,8 @@ class CoreHarness {
  public:
   static constexpr uint64_t kSegmentBytes = 1 << 20;
 
-  explicit CoreHarness(const core::MasterOptions& options);
+  explicit CoreHarness(const core::MasterOptions& options,
+                       const cleanup::EndedRegistrationPass::Options& sweep_options = {});
 
   core::Master& master() { return master_; }
   ManualClock& clock() { return clock_; }
