@@ -108,7 +108,7 @@ grpc::ServerUnaryReactor* StoreService::UnmountSegment(grpc::CallbackServerConte
   return Answer(context_, call, base::Method::kUnmountSegment, [&](int64_t now_ms) {
     const auto session = FromProto(request->session());
     if (!session.ok()) return session.status();
-    const absl::Status status = master_.UnmountSegment(
+    absl::Status status = master_.UnmountSegment(
         *session, core::RegistrationId{request->registration_id()}, request->grace_ms(), now_ms);
     if (status.ok()) context_.request_sweep();
     return status;

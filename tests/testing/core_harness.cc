@@ -51,10 +51,9 @@ core::SegmentSpec SpecNamed(const std::string& name, uint64_t base, uint64_t siz
   return spec;
 }
 
-CoreHarness::CoreHarness(const core::MasterOptions& options,
-                         const cleanup::EndedRegistrationPass::Options& sweep_options)
+CoreHarness::CoreHarness(const core::MasterOptions& options)
     : master_(options),
-      sweep_pass_(&master_, &clock_, &statistics_, sweep_options),
+      sweep_pass_(&master_, &clock_, &statistics_, {}),
       timeout_pass_(&master_, &clock_) {}
 
 void CoreHarness::ExpectBooksBalance() { EXPECT_EQ(master_.Audit(), ""); }

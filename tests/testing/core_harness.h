@@ -74,8 +74,7 @@ class CoreHarness {
  public:
   static constexpr uint64_t kSegmentBytes = 1 << 20;
 
-  explicit CoreHarness(const core::MasterOptions& options,
-                       const cleanup::EndedRegistrationPass::Options& sweep_options = {});
+  explicit CoreHarness(const core::MasterOptions& options);
 
   core::Master& master() { return master_; }
   ManualClock& clock() { return clock_; }
