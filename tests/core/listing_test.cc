@@ -35,10 +35,10 @@ class ListingTest : public testing::CoreTest {
 
 // Every key once, whatever else is in the table.
 TEST_F(ListingTest, EveryKeyIsListedOnce) {
-  PutMany("key-", 3000);
+  PutMany("key-", 20'000);  // several chunks of records in each shard
   const std::vector<std::string> keys = Keys(true);
-  EXPECT_EQ(keys.size(), 3000u);
-  EXPECT_EQ(std::set<std::string>(keys.begin(), keys.end()).size(), 3000u);
+  EXPECT_EQ(keys.size(), 20'000u);
+  EXPECT_EQ(std::set<std::string>(keys.begin(), keys.end()).size(), 20'000u);
 }
 
 // A step of a listing holds a shard's lock, so it is short however many objects there are.

@@ -53,6 +53,15 @@ TEST_F(SessionTest, F50_AReplacedSessionTakesOnlyItsOwnRegistrations) {
   EXPECT_EQ(Put(second, "key").places.at(0).registration, b);
 }
 
+// The end of a session may be late: by then a new one of the same client may have mounted.
+TEST_F(SessionTest, F50_TheLateEndOfASessionSparesTheRegistrationsOfTheNext) {
+  const Session first = Open("client");
+  const Session second = Open("client", /*incarnation=*/2);
+  const RegistrationId b = Mount(second, "b");
+  master().registry().EndSession(first, Now());
+  EXPECT_EQ(Listed(b).state, SegmentState::kMounted);
+}
+
 // A frozen client wakes up after its rights were given away: its heartbeat says so, and it has to begin anew.
 TEST_F(SessionTest, F50_AStaleEpochIsLost) {
   const Session first = Open("client");

@@ -113,19 +113,20 @@ std::unique_ptr<Client> Connect(const testing::Daemon& daemon) {
 class HistoryTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    // Without leases, memory that is mounted again takes objects at once.
-    auto daemon = testing::Daemon::Start({"--read-lease-ms=0"});
+    auto daemon = testing::Daemon::Start();
     ASSERT_TRUE(daemon.ok()) << daemon.status();
     daemon_ = *std::move(daemon);
   }
 
-  // Mounts a fresh segment over the memory number `memory` of `lender`.
-  uint64_t Mount(Client& lender, int memory) {
+  // Mounts a segment of `lender`, under its name of before, over other memory: that of a segment that has left is given
+  // out only after its sweep and its leases, and the next puts must not have to wait for them.
+  uint64_t Mount(Client& lender, int number) {
     SegmentOptions segment;
-    segment.name = absl::StrCat("memory-", memory);
-    segment.host = absl::StrCat("host-", memory);
-    segment.base = 1ull << 40;
+    segment.name = absl::StrCat("segment-", number);
+    segment.host = absl::StrCat("host-", number);
+    segment.base = next_base_;
     segment.size_bytes = 64ull << 20;
+    next_base_ += segment.size_bytes;
     auto registration = lender.MountSegment(segment);
     EXPECT_TRUE(registration.ok()) << registration.status();
     return registration.value_or(0);
@@ -212,6 +213,7 @@ class HistoryTest : public ::testing::Test {
   }
 
   std::unique_ptr<testing::Daemon> daemon_;
+  uint64_t next_base_ = 1ull << 40;
   std::mutex mu_;
   History history_;
 };
@@ -236,7 +238,7 @@ TEST_F(HistoryTest, R2_R3_NoReadSeesASegmentAfterItsUnmountReturned) {
       threads.emplace_back([this, seed = random(), &stop] { ReadUntilStopped(seed, stop); });
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20 + random() % 20));
-    // Two of the four leave together under the reads and come back as new registrations of the same memory.
+    // Two of the four leave together under the reads and come back as new registrations of the same name.
     std::vector<std::thread> unmounts;
     const size_t first = random() % kSegments;
     const size_t leaving[] = {first, (first + 1) % kSegments};
