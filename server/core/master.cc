@@ -228,7 +228,7 @@ void Master::Release(const FreedRanges& freed, int64_t now_ms) {
     }
     uint32_t run = 0;
     int64_t leases_until_ms = 0;
-    std::vector<SegmentRegistry::TouchedRange> written;
+    std::vector<TouchedRange> written;
     for (; i < freed.size() && freed[i].slot == slot; ++i, ++run) {
       const FreedRange& range = freed[i];
       if (range.touch_until_ms <= now_ms) continue;

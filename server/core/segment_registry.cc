@@ -12,10 +12,6 @@
 namespace holdfast::core {
 namespace {
 
-bool Overlap(uint64_t base_a, uint64_t size_a, uint64_t base_b, uint64_t size_b) {
-  return base_a < base_b + size_b && base_b < base_a + size_a;
-}
-
 std::string Subject(absl::string_view operation, const SegmentSpec& spec) {
   return absl::StrCat(operation, " segment '", spec.name, "' (", spec.id.ToHex(), "): ");
 }
@@ -226,11 +222,7 @@ bool SegmentRegistry::EndLocked(uint32_t slot_number, int64_t now_ms) {
   owned->second.erase(std::find(owned->second.begin(), owned->second.end(), slot_number));
   if (owned->second.empty()) by_owner_.erase(owned);
   slot.pool->RemoveMember(slot_number);
-  Residue residue;
-  residue.registration = slot.registration;
-  residue.base = slot.spec.base;
-  residue.size_bytes = slot.spec.size_bytes;
-  residues_[slot.owner].push_back(std::move(residue));
+  residues_.Open(slot.owner, slot.registration, slot.spec.base, slot.spec.size_bytes);
   return true;
 }
 
@@ -320,7 +312,7 @@ void SegmentRegistry::FreeSlot(uint32_t slot_number) {
   absl::MutexLock lock(&mu_);
   Slot& slot = slots_.At(slot_number);
   HOLDFAST_CHECK(!slot.IsLive() && controls_[slot_number].swept);
-  if (Residue* residue = ResidueOf(slot_number)) residue->settled = true;
+  residues_.Settle(slot.owner, slot.registration);
   by_id_.erase(slot.registration);
   unsettled_.erase(slot_number);
   if (slot.pool.use_count() == 1) {
@@ -333,54 +325,31 @@ void SegmentRegistry::FreeSlot(uint32_t slot_number) {
   free_slots_.push_back(slot_number);
 }
 
-SegmentRegistry::Residue* SegmentRegistry::ResidueOf(uint32_t slot_number) {
-  const Slot& slot = slots_.At(slot_number);
-  auto it = residues_.find(slot.owner);
-  if (it == residues_.end()) return nullptr;
-  for (Residue& residue : it->second) {
-    if (residue.registration == slot.registration) return &residue;
-  }
-  return nullptr;
-}
-
 void SegmentRegistry::NoteResidue(uint32_t slot, int64_t leases_until_ms,
                                   absl::Span<const TouchedRange> ranges) {
   absl::MutexLock lock(&mu_);
-  Residue* residue = ResidueOf(slot);
-  HOLDFAST_CHECK(residue != nullptr);
-  residue->leases_until_ms = std::max(residue->leases_until_ms, leases_until_ms);
-  residue->ranges.insert(residue->ranges.end(), ranges.begin(), ranges.end());
+  residues_.Note(slots_.At(slot).owner, slots_.At(slot).registration, leases_until_ms, ranges);
 }
 
 void SegmentRegistry::TryAdmit(uint32_t slot_number, int64_t now_ms,
                                std::vector<QuarantinedRange>* inherited) {
   Slot& slot = slots_.At(slot_number);
-  const uint64_t base = slot.spec.base;
-  const uint64_t size = slot.spec.size_bytes;
-  std::vector<TouchedRange> touched;  // offsets in the new registration
-  std::vector<OffsetAllocator::Reserved> reserved;
-  controls_[slot_number].waiting = true;
-  waiting_.insert(slot_number);
-  if (auto it = residues_.find(slot.owner); it != residues_.end()) {
-    for (const Residue& residue : it->second) {
-      if (!Overlap(base, size, residue.base, residue.size_bytes)) continue;
-      if (!residue.settled || residue.leases_until_ms > now_ms) return;
-      for (const TouchedRange& range : residue.ranges) {
-        const uint64_t begin = residue.base + range.offset_bytes;
-        const uint64_t end = begin + range.size_bytes;
-        if (range.until_ms <= now_ms || end <= base || begin >= base + size) continue;
-        const uint64_t from = std::max(begin, base) - base;
-        const uint64_t to = std::min(end, base + size) - base;
-        touched.push_back({from, to - from, range.until_ms});
-        reserved.push_back({from, to - from});
-      }
-    }
+  const uint64_t size_bytes = slot.spec.size_bytes;
+  const std::optional<std::vector<TouchedRange>> touched =
+      residues_.Inherit(slot.owner, slot.spec.base, size_bytes, now_ms);
+  controls_[slot_number].waiting = !touched.has_value();
+  if (!touched.has_value()) {
+    waiting_.insert(slot_number);
+    return;
   }
-  controls_[slot_number].waiting = false;
   waiting_.erase(slot_number);
-  for (const OffsetAllocator::ReservedRange& range : slot.pool->Open(size, reserved)) {
+  std::vector<OffsetAllocator::Reserved> reserved;
+  for (const TouchedRange& range : *touched) {
+    reserved.push_back({range.offset_bytes, range.size_bytes});
+  }
+  for (const OffsetAllocator::ReservedRange& range : slot.pool->Open(size_bytes, reserved)) {
     QuarantinedRange held{0, slot_number, range.index, range.offset_bytes, range.size_bytes};
-    for (const TouchedRange& cause : touched) {
+    for (const TouchedRange& cause : *touched) {
       if (Overlap(cause.offset_bytes, cause.size_bytes, range.offset_bytes, range.size_bytes)) {
         held.until_ms = std::max(held.until_ms, cause.until_ms);
       }
@@ -400,30 +369,10 @@ std::vector<QuarantinedRange> SegmentRegistry::AdmitWaiting(int64_t now_ms) {
       TryAdmit(slot, now_ms, &inherited);
       if (!controls_[slot].waiting) admitted.push_back(slot);
     }
-    ForgetResidues(now_ms);
+    residues_.Forget(now_ms);
   }
   for (uint32_t slot : admitted) placement_->Refresh(slot);
   return inherited;
-}
-
-void SegmentRegistry::ForgetResidues(int64_t now_ms) {
-  for (auto it = residues_.begin(); it != residues_.end();) {
-    std::vector<Residue>& list = it->second;
-    list.erase(std::remove_if(list.begin(), list.end(),
-                              [now_ms](const Residue& residue) {
-                                int64_t until_ms = residue.leases_until_ms;
-                                for (const TouchedRange& range : residue.ranges) {
-                                  until_ms = std::max(until_ms, range.until_ms);
-                                }
-                                return residue.settled && until_ms <= now_ms;
-                              }),
-               list.end());
-    if (list.empty()) {
-      residues_.erase(it++);
-    } else {
-      ++it;
-    }
-  }
 }
 
 std::vector<uint32_t> SegmentRegistry::Unsettled() const {
@@ -521,9 +470,7 @@ void SegmentRegistry::Count(int64_t now_ms, MasterCounts* counts) const {
 
 size_t SegmentRegistry::ResidueCount() const {
   absl::ReaderMutexLock lock(&mu_);
-  size_t count = 0;
-  for (const auto& [owner, list] : residues_) count += list.size();
-  return count;
+  return residues_.size();
 }
 
 }  // namespace holdfast::core

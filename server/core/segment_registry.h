@@ -23,6 +23,7 @@
 #include "server/core/operations.h"
 #include "server/core/placement.h"
 #include "server/core/quarantine.h"
+#include "server/core/residue_book.h"
 #include "server/core/segment_slot.h"
 
 namespace holdfast::core {
@@ -75,11 +76,6 @@ class SegmentRegistry {
 
   // --- what may still be touched ---
 
-  struct TouchedRange {
-    uint64_t offset_bytes = 0;
-    uint64_t size_bytes = 0;
-    int64_t until_ms = 0;
-  };
   // Notes for an ended private registration: leases run until `leases_until_ms` at the latest, `ranges` may be written
   // to. The caller holds ranges of the slot.
   void NoteResidue(uint32_t slot, int64_t leases_until_ms, absl::Span<const TouchedRange> ranges);
@@ -119,14 +115,6 @@ class SegmentRegistry {
     bool waiting = false;  // has no allocator yet
     bool swept = false;
   };
-  struct Residue {
-    RegistrationId registration;
-    uint64_t base = 0;
-    uint64_t size_bytes = 0;
-    bool settled = false;  // its slot is free: nothing will be noted any more
-    int64_t leases_until_ms = 0;
-    std::vector<TouchedRange> ranges;
-  };
 
   absl::Status CheckSpec(const SegmentSpec& spec) const;
   absl::StatusOr<uint32_t> FindLive(RegistrationId registration) const
@@ -140,8 +128,6 @@ class SegmentRegistry {
   bool EndLocked(uint32_t slot, int64_t now_ms) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void TryAdmit(uint32_t slot, int64_t now_ms, std::vector<QuarantinedRange>* inherited)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void ForgetResidues(int64_t now_ms) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  Residue* ResidueOf(uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   SegmentListing Describe(uint32_t slot, int64_t now_ms) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   // Second half of an end, without the lock: out of placement, then into the sweep's queue.
   void Retire(absl::Span<const uint32_t> slots);
@@ -167,7 +153,7 @@ class SegmentRegistry {
   absl::btree_set<uint32_t> waiting_ ABSL_GUARDED_BY(mu_);
   absl::btree_set<uint32_t> ended_ ABSL_GUARDED_BY(mu_);      // queued for the sweep
   absl::btree_set<uint32_t> unsettled_ ABSL_GUARDED_BY(mu_);  // swept and not free
-  absl::flat_hash_map<ClientId, std::vector<Residue>> residues_ ABSL_GUARDED_BY(mu_);
+  ResidueBook residues_ ABSL_GUARDED_BY(mu_);
   std::vector<std::shared_ptr<Pool>> dead_pools_ ABSL_GUARDED_BY(mu_);
   uint64_t swept_registrations_ ABSL_GUARDED_BY(mu_) = 0;
 };
