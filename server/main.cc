@@ -7,6 +7,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "server/app.h"
+#include "server/ops/heap.h"
 #include "server/ops/logging.h"
 #include "server/options.h"
 
@@ -22,6 +23,7 @@ void RaiseFileLimit() {
 }
 
 int Main(int argc, char** argv) {
+  ops::UseHugePages();
   const ParsedOptions parsed = ParseOptions(argc, argv);
   if (parsed.exit_code.has_value()) {
     std::fputs(parsed.text.c_str(), *parsed.exit_code == 0 ? stdout : stderr);

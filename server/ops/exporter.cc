@@ -1,6 +1,5 @@
 #include "server/ops/exporter.h"
 
-#include <malloc.h>
 #include <prometheus/client_metric.h>
 #include <prometheus/metric_type.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/listen_address.h"
+#include "server/ops/heap.h"
 
 namespace holdfast::ops {
 namespace {
@@ -108,7 +108,7 @@ constexpr Row kRows[] = {
      Cleanup<&CleanupCounts::master_stalls>},
     {"process_resident_memory_bytes", kGauge, "Resident memory.",
      [](const Snapshot& s) { return s.resident_bytes; }},
-    {"holdfast_heap_bytes", kGauge, "Heap in use, as the allocator counts it.",
+    {"holdfast_heap_bytes", kGauge, "Memory that the allocator holds, in use or kept for later.",
      [](const Snapshot& s) { return s.heap_bytes; }},
     {"process_open_fds", kGauge, "Open file descriptors.",
      [](const Snapshot& s) { return s.open_files; }},
@@ -196,8 +196,7 @@ std::vector<MetricFamily> MetricsCollector::Collect() const {
   snapshot.counts = sources_.master->Count(now_ms);
   snapshot.uptime_seconds = static_cast<double>(now_ms) / 1000;
   snapshot.resident_bytes = ResidentBytes();
-  const struct mallinfo2 heap = mallinfo2();
-  snapshot.heap_bytes = static_cast<double>(heap.uordblks + heap.hblkhd);
+  snapshot.heap_bytes = static_cast<double>(HeapBytes());
   snapshot.open_files = OpenFiles();
   snapshot.rpc_in_flight = static_cast<double>(sources_.rpc->in_flight.load());
 
