@@ -46,6 +46,10 @@ bool NextKeys(const core::Master& master, KeyList* list, v1::ListKeysResponse* p
   return more && list->left > 0;
 }
 
+absl::Status Busy() {
+  return core::Refuse(core::Reason::kServerBusy, "too many lists are being made; try again");
+}
+
 absl::Status Success(const std::function<void()>& request_sweep, absl::Status status) {
   if (status.ok()) request_sweep();
   return status;
@@ -66,10 +70,24 @@ template <typename Response>
 grpc::ServerWriteReactor<Response>* AdminService::Stream(base::Method method,
                                                          typename ListStream<Response>::Next next) {
   if (!lists_.Enter()) {
-    return Refused<Response>(method, core::Refuse(core::Reason::kServerBusy,
-                                                  "too many lists are being made; try again"));
+    return Refused<Response>(method, Busy());
   }
   return new ListStream<Response>(&lists_, context_.observer, method, std::move(next));
+}
+
+template <typename Work>
+grpc::ServerUnaryReactor* AdminService::AnswerQueued(grpc::CallbackServerContext* call,
+                                                     base::Method method, Work work) {
+  if (!lists_.Enter()) {
+    return Answer(context_, call, method, [](int64_t /*now_ms*/) { return Busy(); });
+  }
+  // The call and its messages live until the reactor is finished, which may be before this returns.
+  grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
+  lists_.Enqueue([this, call, method, work, reactor] {
+    FinishWith(context_, *call, method, work, reactor);
+    lists_.Leave();
+  });
+  return reactor;
 }
 
 void AdminService::FillCleanup(const core::CleanupCounts& counts, v1::CleanupStatus* out) const {
@@ -81,7 +99,7 @@ void AdminService::FillCleanup(const core::CleanupCounts& counts, v1::CleanupSta
 grpc::ServerUnaryReactor* AdminService::GetStatus(grpc::CallbackServerContext* call,
                                                   const v1::GetStatusRequest* /*request*/,
                                                   v1::GetStatusResponse* response) {
-  return Answer(context_, call, base::Method::kGetStatus, [&](int64_t now_ms) {
+  return AnswerQueued(call, base::Method::kGetStatus, [this, response](int64_t now_ms) {
     const core::MasterCounts counts = master_.Count(now_ms);
     response->set_version(kVersion);
     response->set_master_id(context_.master_id);
@@ -190,7 +208,7 @@ grpc::ServerUnaryReactor* AdminService::UnmountSegmentByOperator(
 grpc::ServerUnaryReactor* AdminService::GetCleanupStatus(
     grpc::CallbackServerContext* call, const v1::GetCleanupStatusRequest* /*request*/,
     v1::GetCleanupStatusResponse* response) {
-  return Answer(context_, call, base::Method::kGetCleanupStatus, [&](int64_t now_ms) {
+  return AnswerQueued(call, base::Method::kGetCleanupStatus, [this, response](int64_t now_ms) {
     FillCleanup(master_.Count(now_ms).cleanup, response->mutable_cleanup());
     return absl::OkStatus();
   });

@@ -1,4 +1,5 @@
-// AdminService: translation for operators. Short calls are answered inline, lists page by page on the list worker.
+// AdminService: translation for operators. What looks at one thing is answered inline; what looks at all registrations, and
+// lists, page by page, on the list worker.
 
 #ifndef HOLDFAST_SERVER_RPC_ADMIN_SERVICE_H_
 #define HOLDFAST_SERVER_RPC_ADMIN_SERVICE_H_
@@ -47,6 +48,9 @@ class AdminService : public v1::AdminService::CallbackService {
   template <typename Response>
   grpc::ServerWriteReactor<Response>* Stream(base::Method method,
                                              typename ListStream<Response>::Next next);
+  template <typename Work>
+  grpc::ServerUnaryReactor* AnswerQueued(grpc::CallbackServerContext* call, base::Method method,
+                                         Work work);
   void FillCleanup(const core::CleanupCounts& counts, v1::CleanupStatus* out) const;
 
   const ServiceContext context_;

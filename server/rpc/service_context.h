@@ -27,21 +27,27 @@ struct ServiceContext {
   uint64_t master_id = 0;               // random for each start
 };
 
-// Answers a call with what `work` returns, unless the caller has given up already. `work` takes the time in milliseconds
-// and must not block.
+// Finishes a call with what `work` returns, unless the caller has given up already. `work` takes the time in milliseconds.
 template <typename Work>
-grpc::ServerUnaryReactor* Answer(const ServiceContext& service, grpc::CallbackServerContext* call,
-                                 base::Method method, Work work) {
-  grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
+void FinishWith(const ServiceContext& service, const grpc::CallbackServerContext& call,
+                base::Method method, const Work& work, grpc::ServerUnaryReactor* reactor) {
   base::ObservedCall observed(service.observer, method);
-  if (call->IsCancelled() || call->deadline() < std::chrono::system_clock::now()) {
+  if (call.IsCancelled() || call.deadline() < std::chrono::system_clock::now()) {
     observed.Done(absl::StatusCode::kDeadlineExceeded);
     reactor->Finish({grpc::StatusCode::DEADLINE_EXCEEDED, "the caller's deadline is over"});
-    return reactor;
+    return;
   }
   const absl::Status status = work(service.clock->NowMs());
   observed.Done(status.code());
   reactor->Finish(ToGrpc(status));
+}
+
+// The same, inline: `work` must not block.
+template <typename Work>
+grpc::ServerUnaryReactor* Answer(const ServiceContext& service, grpc::CallbackServerContext* call,
+                                 base::Method method, const Work& work) {
+  grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
+  FinishWith(service, *call, method, work, reactor);
   return reactor;
 }
 
