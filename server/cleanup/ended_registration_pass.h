@@ -39,6 +39,8 @@ class EndedRegistrationPass {
   void EndWalk();
   // One lock hold; true if the shard has more.
   bool SweepOnce(uint32_t shard, uint32_t* steps);
+  // Before a shard is swept: what the next ones will need.
+  void Prefetch(uint32_t shard) const;
 
   core::Master* const master_;
   const base::Clock* const clock_;
@@ -47,6 +49,7 @@ class EndedRegistrationPass {
 
   bool walking_ = false;
   uint32_t next_shard_ = 0;
+  uint64_t holds_ = 0;
   std::vector<uint32_t> slots_;
   std::vector<core::ClientEpoch> sessions_;
   core::FreedRanges freed_;  // of one lock hold; kept for its memory

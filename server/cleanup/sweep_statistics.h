@@ -13,10 +13,9 @@ namespace holdfast::cleanup {
 class SweepStatistics {
  public:
   // One lock hold, measured inside the lock.
-  void Record(int64_t wall_ns, int64_t cpu_ns) {
-    wall_.Record(wall_ns);
-    cpu_.Record(cpu_ns);
-  }
+  void RecordWall(int64_t ns) { wall_.Record(ns); }
+  // Processor time of one, of a sample of them.
+  void RecordCpu(int64_t ns) { cpu_.Record(ns); }
 
   const base::DurationHistogram& wall() const { return wall_; }
   const base::DurationHistogram& cpu() const { return cpu_; }

@@ -195,29 +195,47 @@ void ObjectShard::RemovePut(uint32_t index) {
                        std::memory_order_relaxed);
 }
 
+void ObjectShard::PrefetchLists(absl::Span<const uint32_t> slots) const {
+  arena_.Prefetch();
+  for (uint32_t slot : slots) {
+    if (slot < heads_.size()) __builtin_prefetch(&heads_[slot]);
+  }
+}
+
+void ObjectShard::PrefetchFirst(absl::Span<const uint32_t> slots) const {
+  for (uint32_t slot : slots) {
+    if (slot < heads_.size()) arena_.PrefetchBackFrom(heads_[slot]);
+  }
+}
+
 uint32_t ObjectShard::SweepSlot(uint32_t slot, uint32_t max_steps, int64_t now_ms,
                                 FreedRanges* freed, SweepCounts* counts) {
   if (slot >= heads_.size()) return 0;
-  // In three rounds, so that the memory of all of them is fetched at once and the lock is held for less time: records,
-  // places in the index, then the work itself. A registration has at most one replica of an object, so unlinking one
-  // moves none of the others.
+  // In steps, so that memory is fetched while other work is done and the lock is held for less time: along the list, with
+  // the places in the index a few records behind, then the work itself. A registration has at most one replica of an object,
+  // so unlinking one moves none of the others.
   struct Victim {
     Handle object;
     uint32_t ordinal;
     uint64_t hash;
   };
+  constexpr size_t kBehind = 4;
   absl::InlinedVector<Victim, 64> victims;
+  size_t hashed = 0;
+  auto hash_next = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    Victim& victim = victims[hashed++];
+    victim.hash = HashKey(seed_, At(victim.object).key());
+    index_.prefetch(HashProbe{static_cast<uint32_t>(victim.hash)});
+  };
   for (Handle replica = heads_[slot]; replica != 0 && victims.size() < max_steps;
        replica = ReplicaAt(replica).next) {
     const uint32_t ordinal = ReplicaAt(replica).ordinal;
     const Handle handle = ObjectRecord::ObjectHandle(replica, ordinal);
     __builtin_prefetch(At(handle).key().data() + At(handle).key_bytes);
     victims.push_back({handle, ordinal, 0});
+    if (victims.size() - hashed > kBehind) hash_next();
   }
-  for (Victim& victim : victims) {
-    victim.hash = HashKey(seed_, At(victim.object).key());
-    index_.prefetch(HashProbe{static_cast<uint32_t>(victim.hash)});
-  }
+  while (hashed < victims.size()) hash_next();
   for (const Victim& victim : victims) {
     AddFreed(At(victim.object), victim.ordinal, /*writer_is_done=*/false, now_ms, freed);
     UnlinkReplica(victim.object, victim.ordinal);

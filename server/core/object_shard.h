@@ -83,10 +83,20 @@ class ObjectShard {
   }
   void PrefetchRecord(uint64_t hash) const ABSL_SHARED_LOCKS_REQUIRED(mu) {
     auto it = index_.find(HashProbe{static_cast<uint32_t>(hash)});
-    if (it == index_.end()) return;
+    if (it == index_.end()) {
+      arena_.PrefetchNext();  // where it goes if it is put now
+      return;
+    }
     const void* record = arena_.At(it->object);
     __builtin_prefetch(record);
     __builtin_prefetch(static_cast<const char*>(record) + 64);
+  }
+  // What a put of this session that begins or ends will touch.
+  void PrefetchPuts(ClientEpoch owner) const ABSL_SHARED_LOCKS_REQUIRED(mu) {
+    puts_by_session_.prefetch(owner);
+    __builtin_prefetch(&puts_[free_put_]);
+    __builtin_prefetch(&puts_[oldest_put_]);
+    __builtin_prefetch(&puts_[newest_put_]);
   }
   // The record of the put in progress, nullptr if there is none.
   const PutRecord* PutOf(const ObjectRecord& object) const ABSL_SHARED_LOCKS_REQUIRED(mu) {
@@ -124,6 +134,9 @@ class ObjectShard {
     uint32_t erased_objects = 0;
     uint32_t discarded_puts = 0;
   };
+  // Two steps of a sweep to come: the starts of the lists, then the first records.
+  void PrefetchLists(absl::Span<const uint32_t> slots) const ABSL_SHARED_LOCKS_REQUIRED(mu);
+  void PrefetchFirst(absl::Span<const uint32_t> slots) const ABSL_SHARED_LOCKS_REQUIRED(mu);
   // Unlinks replicas of ended registrations and discards puts of ended sessions, at most `max_steps` replicas of both
   // together.
   // Returns true if there is more.

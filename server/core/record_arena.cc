@@ -41,7 +41,7 @@ void RecordArena::AddChunk() {
 }
 
 Handle RecordArena::TakeFree(uint32_t units) {
-  if (free_ == nullptr) return 0;
+  if (free_.empty()) return 0;
   // The exact size, or one whose rest is a slot of its own.
   uint32_t found = kClasses;
   auto first_from = [this](uint32_t from) -> uint32_t {
@@ -52,15 +52,15 @@ Handle RecordArena::TakeFree(uint32_t units) {
     }
     return kClasses;
   };
-  if ((*free_)[units] != 0) {
+  if (units < free_.size() && free_[units] != 0) {
     found = units;
   } else if (units + kMinUnits < kClasses) {
     found = first_from(units + kMinUnits);
   }
   if (found == kClasses) return 0;
-  const Handle handle = (*free_)[found];
+  const Handle handle = free_[found];
   auto* slot = static_cast<FreeSlot*>(At(handle));
-  (*free_)[found] = slot->next;
+  free_[found] = slot->next;
   if (slot->next == 0) free_bits_[found / 64] &= ~(uint64_t{1} << (found % 64));
   if (found > units) {
     slot->header.units = static_cast<uint8_t>(units);
@@ -70,11 +70,11 @@ Handle RecordArena::TakeFree(uint32_t units) {
 }
 
 void RecordArena::PushFree(Handle handle, uint32_t units) {
-  if (free_ == nullptr) free_ = std::make_unique<std::array<Handle, kClasses>>();
+  if (free_.size() <= units) free_.resize(units + 1);
   auto* slot = static_cast<FreeSlot*>(At(handle));
   slot->header = {SlotHeader::kFree, static_cast<uint8_t>(units)};
-  slot->next = (*free_)[units];
-  (*free_)[units] = handle;
+  slot->next = free_[units];
+  free_[units] = handle;
   free_bits_[units / 64] |= uint64_t{1} << (units % 64);
 }
 
@@ -86,6 +86,17 @@ void RecordArena::Free(Handle handle) {
     return;
   }
   PushFree(handle, header->units);
+}
+
+void RecordArena::PrefetchBackFrom(Handle handle) const {
+  if (handle == 0) return;
+  constexpr size_t kLineBytes = 64;
+  constexpr size_t kLines = 24;
+  const std::byte* chunk = chunks_[handle / kChunkSteps].get();
+  const size_t at = (handle % kChunkSteps) * kStepBytes;
+  for (size_t line = 0; line < kLines && line * kLineBytes <= at; ++line) {
+    __builtin_prefetch(chunk + at - line * kLineBytes);
+  }
 }
 
 Handle RecordArena::UsedFrom(uint32_t chunk, uint32_t step) const {
@@ -117,7 +128,7 @@ void RecordArena::Clear() {
     chunks_.shrink_to_fit();
   }
   carved_ = kFirstStep;
-  free_.reset();
+  free_ = {};
   free_bits_ = {};
 }
 

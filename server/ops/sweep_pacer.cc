@@ -19,8 +19,10 @@ constexpr int64_t kLateMs = 4'000;
 
 int64_t SweepPacer::PauseNs(int64_t round_ns, int64_t now_ms) {
   const uint64_t calls = observer_.data_calls.load(std::memory_order_relaxed);
-  if (calls != calls_) busy_until_ms_ = now_ms + kBusyMs;
+  // Calls since a round of long ago were made while nothing was swept, and say nothing about now.
+  if (calls != calls_ && now_ms <= last_ms_ + kBusyMs) busy_until_ms_ = now_ms + kBusyMs;
   calls_ = calls;
+  last_ms_ = now_ms;
   if (now_ms > busy_until_ms_) return 0;
   const int64_t late = (now_ms - std::min(master_.registry().OldestEndMs(), now_ms)) / kLateMs;
   if (late >= 2) return 0;

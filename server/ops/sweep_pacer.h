@@ -24,6 +24,7 @@ class SweepPacer {
   const core::Master& master_;
   const base::RpcObserver& observer_;
   uint64_t calls_ = 0;  // calls at the last round
+  int64_t last_ms_ = 0;
   int64_t busy_until_ms_ = 0;
 };
 
