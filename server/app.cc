@@ -116,6 +116,7 @@ base::PassVerdict App::SweepRound() {
 
 base::PassVerdict App::MonitorRound() {
   if (timeout_pass_.Run()) RequestSweep();
+  master_.ReplenishMemory();
   const auto line =
       cleanup_log_.Round(sweep_walks_.load(std::memory_order_relaxed), clock_->NowMs());
   if (line.has_value()) {

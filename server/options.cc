@@ -78,6 +78,13 @@ void AddLimits(CLI::App* app, core::MasterOptions* master) {
       ->check(CLI::Range(1u, 16u));
 }
 
+void AddMemory(CLI::App* app, core::MasterOptions* master) {
+  app->add_option("--spare-memory-bytes", master->spare_memory_bytes,
+                  "[bytes] memory for objects that is kept ready, so that puts do not wait for the "
+                  "system; about what puts take in a tenth of a second")
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 32));
+}
+
 void AddTimes(CLI::App* app, core::MasterOptions* master) {
   auto add = [app](const std::string& name, int64_t* value, const std::string& help, int64_t min,
                    int64_t max) {
@@ -165,6 +172,7 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
       ->configurable(false);
   AddDaemon(&app, &options);
   AddLimits(&app, &options.master);
+  AddMemory(&app, &options.master);
   AddTimes(&app, &options.master);
   const std::map<std::string, core::PlacementStrategy> strategies = {
       {"random", core::PlacementStrategy::kRandom},

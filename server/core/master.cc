@@ -256,12 +256,19 @@ void Master::ReleaseOne(const FreedRange& range, int64_t now_ms) {
 
 std::string Master::Audit() const {
   std::vector<SlotUse> use;
+  uint64_t chunks = 0;
   for (uint32_t i = 0; i < table_.shard_count(); ++i) {
     const ObjectShard& shard = table_.shard(i);
     absl::ReaderMutexLock lock(&shard.mu);
     if (std::string error = shard.Audit(&use); !error.empty()) {
       return absl::StrCat("shard ", i, ": ", error);
     }
+    chunks += shard.chunks();
+  }
+  uint64_t taken_chunks = 0;
+  if (std::string error = table_.chunks().Audit(&taken_chunks); !error.empty()) return error;
+  if (taken_chunks != chunks) {
+    return absl::StrCat(taken_chunks, " chunks are taken, ", chunks, " used");
   }
   for (const QuarantinedRange& range : quarantine_.Snapshot()) {
     if (use.size() <= range.slot) use.resize(range.slot + 1);

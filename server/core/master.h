@@ -111,6 +111,10 @@ class Master {
   // Gives ranges without replicas back: to their allocator, to the quarantine, or to nobody.
   void Release(const FreedRanges& freed, int64_t now_ms);
 
+  // Makes memory for objects ready, and gives back what is not needed. May wait for the system; to be called every
+  // fraction of a second.
+  void ReplenishMemory() { table_.chunks().Replenish(); }
+
   // Recounts every book against the others; empty if they agree. For tests and audits while nothing else runs.
   std::string Audit() const;
 

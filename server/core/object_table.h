@@ -10,6 +10,7 @@
 #include "absl/container/fixed_array.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "server/core/chunk_pool.h"
 #include "server/core/key_hash.h"
 #include "server/core/object_shard.h"
 #include "server/core/operations.h"
@@ -26,6 +27,9 @@ class ObjectTable {
   // By the high bits; the shard's own index goes by the low ones.
   ObjectShard& ShardOf(uint64_t hash) { return *shards_[(hash >> 32) & mask_]; }
   const ObjectShard& ShardOf(uint64_t hash) const { return *shards_[(hash >> 32) & mask_]; }
+
+  ChunkPool& chunks() { return chunks_; }
+  const ChunkPool& chunks() const { return chunks_; }
 
   uint32_t shard_count() const { return static_cast<uint32_t>(shards_.size()); }
   ObjectShard& shard(uint32_t index) { return *shards_[index]; }
@@ -48,12 +52,13 @@ class ObjectTable {
     ForEach(count, key_of, visit, [](const ObjectShard& /*shard*/) {});
   }
 
-  // Fills objects, replicas and puts. Takes no lock; cost: shards.
+  // Fills objects, replicas, puts and the memory of records. Takes no lock; cost: shards.
   void Count(MasterCounts* counts) const;
 
  private:
   const uint64_t seed_;
   const uint64_t mask_;
+  ChunkPool chunks_;
   std::vector<std::unique_ptr<ObjectShard>> shards_;
 };
 

@@ -30,6 +30,7 @@ struct MasterOptions {
   uint32_t max_key_bytes = 1024;
   uint32_t max_label_bytes = 256;  // names, endpoints, hosts and the like
   uint32_t max_replicas = 16;
+  uint64_t spare_memory_bytes = 8 << 20;  // for objects to come
   int64_t client_ttl_ms = 10'000;
   int64_t client_ttl_min_ms = 1'000;
   int64_t client_ttl_max_ms = 600'000;
@@ -239,6 +240,7 @@ struct MasterCounts {
   uint64_t objects = 0;
   uint64_t replicas = 0;
   uint64_t puts_in_progress = 0;
+  uint64_t record_memory_bytes = 0;
   CleanupCounts cleanup;
 };
 

@@ -6,6 +6,10 @@
 
 namespace holdfast::core {
 
+RecordArena::~RecordArena() {
+  for (std::byte* chunk : chunks_) pool_.GiveBack(chunk);
+}
+
 Handle RecordArena::Allocate(size_t bytes) {
   HOLDFAST_CHECK(bytes <= kMaxSlotBytes);
   const auto units = static_cast<uint32_t>((bytes + kUnitBytes - 1) / kUnitBytes);
@@ -36,7 +40,7 @@ void RecordArena::AddChunk() {
       static_cast<SlotHeader*>(At(handle))->kind = SlotHeader::kEnd;
     }
   }
-  chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(kChunkBytes));
+  chunks_.push_back(pool_.Take());
   carved_ = chunks_.size() == 1 ? kFirstStep : 0;
 }
 
@@ -92,7 +96,7 @@ void RecordArena::PrefetchBackFrom(Handle handle) const {
   if (handle == 0) return;
   constexpr size_t kLineBytes = 64;
   constexpr size_t kLines = 24;
-  const std::byte* chunk = chunks_[handle / kChunkSteps].get();
+  const std::byte* chunk = chunks_[handle / kChunkSteps];
   const size_t at = (handle % kChunkSteps) * kStepBytes;
   for (size_t line = 0; line < kLines && line * kLineBytes <= at; ++line) {
     __builtin_prefetch(chunk + at - line * kLineBytes);
@@ -123,10 +127,11 @@ Handle RecordArena::NextUsed(Handle handle) const {
 
 void RecordArena::Clear() {
   // One chunk stays, so that a shard that goes between none and one object does not go to the allocator each time.
-  if (chunks_.size() > 1) {
-    chunks_.resize(1);
-    chunks_.shrink_to_fit();
+  while (chunks_.size() > 1) {
+    pool_.GiveBack(chunks_.back());
+    chunks_.pop_back();
   }
+  chunks_.shrink_to_fit();
   carved_ = kFirstStep;
   free_ = {};
   free_bits_ = {};

@@ -7,8 +7,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
+
+#include "server/core/chunk_pool.h"
 
 namespace holdfast::core {
 
@@ -31,7 +32,9 @@ class RecordArena {
   static constexpr size_t kUnitBytes = 8;
   static constexpr size_t kMaxSlotBytes = 255 * kUnitBytes;
 
-  RecordArena() = default;
+  // `chunks` outlives the arena.
+  explicit RecordArena(ChunkPool* chunks) : pool_(*chunks) {}
+  ~RecordArena();
   RecordArena(const RecordArena&) = delete;
   RecordArena& operator=(const RecordArena&) = delete;
 
@@ -40,17 +43,17 @@ class RecordArena {
   void Free(Handle handle);
 
   void* At(Handle handle) {
-    return chunks_[handle / kChunkSteps].get() + (handle % kChunkSteps) * kStepBytes;
+    return chunks_[handle / kChunkSteps] + (handle % kChunkSteps) * kStepBytes;
   }
   const void* At(Handle handle) const {
-    return chunks_[handle / kChunkSteps].get() + (handle % kChunkSteps) * kStepBytes;
+    return chunks_[handle / kChunkSteps] + (handle % kChunkSteps) * kStepBytes;
   }
 
   // Bring into the cache: the table that At() goes by; the place of the next new slot; a slot with
   // those that were cut before it.
   void Prefetch() const { __builtin_prefetch(chunks_.data()); }
   void PrefetchNext() const {
-    if (!chunks_.empty()) __builtin_prefetch(chunks_.back().get() + carved_ * kStepBytes);
+    if (!chunks_.empty()) __builtin_prefetch(chunks_.back() + carved_ * kStepBytes);
   }
   void PrefetchBackFrom(Handle handle) const;
 
@@ -63,7 +66,7 @@ class RecordArena {
 
  private:
   // Small enough that 1,024 shards with one object each are 16 MiB, and that a walk of one is short.
-  static constexpr size_t kChunkBytes = size_t{16} * 1024;
+  static constexpr size_t kChunkBytes = ChunkPool::kChunkBytes;
   static constexpr uint32_t kChunkSteps = kChunkBytes / kStepBytes;
   static constexpr uint32_t kFirstStep = kUnitBytes / kStepBytes;  // handle 0 stays unused
   static constexpr size_t kClasses = 256;
@@ -83,7 +86,8 @@ class RecordArena {
   void AddChunk();
   void Clear();
 
-  std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  ChunkPool& pool_;
+  std::vector<std::byte*> chunks_;
   uint32_t carved_ = kChunkSteps;  // steps of the last chunk that are slots
   uint32_t used_slots_ = 0;
   // Heads of the lists of free slots by size, as far as sizes were freed.

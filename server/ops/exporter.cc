@@ -72,6 +72,8 @@ constexpr Row kRows[] = {
      Count<&MasterCounts::replicas>},
     {"holdfast_puts_in_progress", kGauge, "Puts that have started and not ended.",
      Count<&MasterCounts::puts_in_progress>},
+    {"holdfast_record_memory_bytes", kGauge, "Memory for objects, what is kept ready included.",
+     Count<&MasterCounts::record_memory_bytes>},
     {"holdfast_rpc_in_flight", kGauge, "Calls that are being handled.",
      [](const Snapshot& s) { return s.rpc_in_flight; }},
     {"holdfast_cleanup_registrations_waiting", kGauge,

@@ -30,7 +30,8 @@ std::byte* BytesBehindHeader(RecordArena& arena, Handle handle) {
 
 class RecordArenaTest : public ::testing::Test {
  protected:
-  RecordArena arena_;
+  ChunkPool chunks_{1};
+  RecordArena arena_{&chunks_};
 };
 
 // Lists go by walks, and a record that a walk misses would be invisible for operators.
@@ -89,7 +90,8 @@ TEST(RecordArenaPropertyTest, SlotsAreDisjointAndKeepTheirContents) {
     uint8_t mark;
   };
   EXPECT_TRUE(rc::check("slots are disjoint and keep their contents", [] {
-    RecordArena arena;
+    ChunkPool chunks(1);
+    RecordArena arena(&chunks);
     std::map<Handle, Used> used;
     const int steps = *rc::gen::inRange(1, 400);
     for (int step = 0; step < steps; ++step) {
