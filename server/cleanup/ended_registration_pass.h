@@ -21,9 +21,9 @@ class EndedRegistrationPass {
  public:
   struct Options {
     // Replicas unlinked under one lock hold: about 30 us of work.
-    uint32_t steps_per_hold = 64;
+    uint32_t steps_per_hold = 48;
     // Replicas of one round, after which the worker looks whether others need the processor.
-    uint32_t steps_per_round = 64;
+    uint32_t steps_per_round = 256;
     // Shards looked at in one round. Most have little, or nothing, to do for a small segment.
     uint32_t shards_per_round = 64;
   };

@@ -59,6 +59,13 @@ struct ObjectRecord {
   }
   bool IsComplete(uint32_t ordinal) const { return (complete >> ordinal & 1) != 0; }
 
+  // Of the replica on this slot, which has at most one of an object; replica_count if there is none.
+  uint32_t OrdinalOf(uint32_t slot) const {
+    uint32_t ordinal = 0;
+    while (ordinal < replica_count && replicas()[ordinal].slot != slot) ++ordinal;
+    return ordinal;
+  }
+
   bool Leased(int64_t now_ms) const { return lease_until_ms() > now_ms; }
   int64_t lease_until_ms() const {
     return int64_t{lease.load(std::memory_order_relaxed)} * kLeaseTickMs;

@@ -10,10 +10,12 @@
 
 namespace holdfast::core {
 
-ObjectShard::ObjectShard(const MasterOptions& options, const SegmentRegistry* registry)
+ObjectShard::ObjectShard(const MasterOptions& options, const SegmentRegistry* registry,
+                         ChunkPool* chunks)
     : seed_(options.hash_seed),
       put_release_timeout_ms_(options.put_release_timeout_ms),
       registry_(registry),
+      arena_(chunks),
       index_(0, EntryHash{}, EntryEq{&arena_}),
       puts_(1) {}
 
@@ -208,37 +210,58 @@ void ObjectShard::PrefetchFirst(absl::Span<const uint32_t> slots) const {
   }
 }
 
-uint32_t ObjectShard::SweepSlot(uint32_t slot, uint32_t max_steps, int64_t now_ms,
-                                FreedRanges* freed, SweepCounts* counts) {
-  if (slot >= heads_.size()) return 0;
-  // In steps, so that memory is fetched while other work is done and the lock is held for less time: along the list, with
-  // the places in the index a few records behind, then the work itself. A registration has at most one replica of an object,
-  // so unlinking one moves none of the others.
+uint32_t ObjectShard::SweepLists(absl::Span<const uint32_t> slots, uint32_t max_steps,
+                                 int64_t now_ms, FreedRanges* freed, SweepCounts* counts) {
+  // Most of the time is waiting for memory, so it is fetched while other work is done: several lists are walked side by side,
+  // since each is a chain of such waits; the places in the index come a few records behind, then the work itself.
+  struct Lane {
+    uint32_t slot;
+    Handle replica;
+  };
   struct Victim {
     Handle object;
-    uint32_t ordinal;
+    uint32_t slot;
     uint64_t hash;
   };
-  constexpr size_t kBehind = 4;
+  constexpr size_t kLanes = 8;
+  absl::InlinedVector<Lane, kLanes> lanes;
   absl::InlinedVector<Victim, 64> victims;
+  size_t next_slot = 0;
   size_t hashed = 0;
-  auto hash_next = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+  auto fill_lanes = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu) {
+    for (; lanes.size() < kLanes && next_slot < slots.size(); ++next_slot) {
+      const uint32_t slot = slots[next_slot];
+      if (slot < heads_.size() && heads_[slot] != 0) lanes.push_back({slot, heads_[slot]});
+    }
+  };
+  auto hash_next = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu) {
     Victim& victim = victims[hashed++];
     victim.hash = HashKey(seed_, At(victim.object).key());
     index_.prefetch(HashProbe{static_cast<uint32_t>(victim.hash)});
   };
-  for (Handle replica = heads_[slot]; replica != 0 && victims.size() < max_steps;
-       replica = ReplicaAt(replica).next) {
-    const uint32_t ordinal = ReplicaAt(replica).ordinal;
-    const Handle handle = ObjectRecord::ObjectHandle(replica, ordinal);
-    __builtin_prefetch(At(handle).key().data() + At(handle).key_bytes);
-    victims.push_back({handle, ordinal, 0});
-    if (victims.size() - hashed > kBehind) hash_next();
+  fill_lanes();
+  for (size_t i = 0; !lanes.empty() && victims.size() < max_steps; ++i) {
+    Lane& lane = lanes[i % lanes.size()];
+    const ReplicaRecord& replica = ReplicaAt(lane.replica);
+    const Handle object = ObjectRecord::ObjectHandle(lane.replica, replica.ordinal);
+    __builtin_prefetch(At(object).key().data() + At(object).key_bytes);
+    victims.push_back({object, lane.slot, 0});
+    if (victims.size() - hashed > kLanes) hash_next();
+    if (replica.next != 0) {
+      lane.replica = replica.next;
+      __builtin_prefetch(arena_.At(lane.replica));
+    } else {
+      lane = lanes.back();
+      lanes.pop_back();
+      fill_lanes();
+    }
   }
   while (hashed < victims.size()) hash_next();
   for (const Victim& victim : victims) {
-    AddFreed(At(victim.object), victim.ordinal, /*writer_is_done=*/false, now_ms, freed);
-    UnlinkReplica(victim.object, victim.ordinal);
+    // An object may lie on several of the slots, and unlinking one of its replicas moves another.
+    const uint32_t ordinal = At(victim.object).OrdinalOf(victim.slot);
+    AddFreed(At(victim.object), ordinal, /*writer_is_done=*/false, now_ms, freed);
+    UnlinkReplica(victim.object, ordinal);
     // A put in progress keeps its record, so that its end is told what happened.
     if (At(victim.object).replica_count == 0 && At(victim.object).put == 0) {
       EraseRecord(victim.object, victim.hash);
@@ -252,11 +275,8 @@ uint32_t ObjectShard::SweepSlot(uint32_t slot, uint32_t max_steps, int64_t now_m
 bool ObjectShard::Sweep(absl::Span<const uint32_t> slots, absl::Span<const ClientEpoch> sessions,
                         uint32_t max_steps, int64_t now_ms, FreedRanges* freed,
                         SweepCounts* counts) {
-  uint32_t steps = 0;
-  for (uint32_t slot : slots) {
-    steps += SweepSlot(slot, max_steps - steps, now_ms, freed, counts);
-    if (steps == max_steps) return true;
-  }
+  uint32_t steps = SweepLists(slots, max_steps, now_ms, freed, counts);
+  if (steps == max_steps) return true;
   for (const ClientEpoch& session : sessions) {
     for (auto it = puts_by_session_.find(session); it != puts_by_session_.end();
          it = puts_by_session_.find(session)) {

@@ -68,7 +68,8 @@ struct PutRecord {
 //    the registration has ended, finds the list complete.
 class ObjectShard {
  public:
-  ObjectShard(const MasterOptions& options, const SegmentRegistry* registry);
+  // `registry` and `chunks` outlive the shard.
+  ObjectShard(const MasterOptions& options, const SegmentRegistry* registry, ChunkPool* chunks);
 
   mutable absl::Mutex mu;
 
@@ -158,6 +159,7 @@ class ObjectShard {
   // When the oldest put in progress was started; kForever if there is none.
   int64_t oldest_put_ms() const { return oldest_put_ms_.load(std::memory_order_relaxed); }
 
+  uint32_t chunks() const ABSL_SHARED_LOCKS_REQUIRED(mu) { return arena_.chunks(); }
   // Recounts everything. Adds what lies on each slot to `use_by_slot`. Empty if the books agree.
   std::string Audit(std::vector<SlotUse>* use_by_slot) const ABSL_SHARED_LOCKS_REQUIRED(mu);
 
@@ -212,8 +214,9 @@ class ObjectShard {
   void EraseRecord(Handle object, uint64_t hash) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   uint32_t AddPut(const PutRecord& put) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void RemovePut(uint32_t put) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-  uint32_t SweepSlot(uint32_t slot, uint32_t max_steps, int64_t now_ms, FreedRanges* freed,
-                     SweepCounts* counts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // Returns how many replicas were unlinked.
+  uint32_t SweepLists(absl::Span<const uint32_t> slots, uint32_t max_steps, int64_t now_ms,
+                      FreedRanges* freed, SweepCounts* counts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   // Whether an object's replicas still fit into a hold of `max_steps`; the first object always does. Counts them.
   bool TakeSteps(Handle object, uint32_t max_steps, uint32_t* steps) const
       ABSL_SHARED_LOCKS_REQUIRED(mu);

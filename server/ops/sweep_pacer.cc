@@ -7,11 +7,11 @@ namespace {
 
 // Traffic is what has called in the last few milliseconds: a round is shorter than the time between two calls.
 constexpr int64_t kBusyMs = 5;
-// Pause for each nanosecond of work: three quarters of the time for others.
-constexpr int64_t kPauseFactor = 3;
+// Pause for each nanosecond of work: five sixths of the time for others.
+constexpr int64_t kPauseFactor = 5;
 // Long enough to be worth a switch of threads, short enough for the sweep to be done in time.
-constexpr int64_t kPauseMinNs = 20'000;
-constexpr int64_t kPauseMaxNs = 200'000;
+constexpr int64_t kPauseMinNs = 100'000;
+constexpr int64_t kPauseMaxNs = 1'000'000;
 // When the oldest end waits for so long, half of the pause is left; after twice the time none.
 constexpr int64_t kLateMs = 4'000;
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,12 @@ class SweepTest : public testing::CoreTest {
 class OneShardSweepTest : public SweepTest {
  protected:
   OneShardSweepTest() : SweepTest(Shards(1)) {}
+  // One lock hold. True if there may be more to do.
+  bool OneHold() { return one_hold_pass_.Run(); }
+
+ private:
+  SweepStatistics statistics_;
+  EndedRegistrationPass one_hold_pass_{&master(), &clock(), &statistics_, {.steps_per_round = 1}};
 };
 
 // Nothing has ended: nothing is looked at.
@@ -64,7 +71,7 @@ TEST_F(OneShardSweepTest, R21_AtMost64ReplicasAreUnlinkedUnderOneHold) {
   Unmount(client_, a);
   uint64_t before = 0;
   int holds = 0;
-  while (sweep_pass().Run()) {
+  while (OneHold()) {
     EXPECT_LE(Swept() - before, 64u);
     before = Swept();
     ++holds;
@@ -83,7 +90,7 @@ TEST_F(OneShardSweepTest, R21_AtMost64ReplicasOfDeadPutsAreUnlinkedUnderOneHold)
   Open("dying", /*incarnation=*/2);
   uint64_t before = Count().replicas;
   EXPECT_EQ(before, 64 * 16u);
-  while (sweep_pass().Run()) {
+  while (OneHold()) {
     EXPECT_LE(before - Count().replicas, 64u);
     before = Count().replicas;
   }
@@ -106,6 +113,28 @@ TEST_F(OneShardSweepTest, R21_AtMost64ReplicasOfAbandonedPutsAreUnlinkedUnderOne
     before = Count().replicas;
   }
   EXPECT_EQ(before, 0u);
+}
+
+// Their lists are walked side by side, and what is unlinked from one object moves its other replicas.
+TEST_F(OneShardSweepTest, R8_ObjectsThatLieOnSeveralLeavingSegmentsKeepWhatIsLeft) {
+  std::vector<RegistrationId> ids;
+  for (int i = 0; i < 12; ++i) ids.push_back(MountLarge("s" + std::to_string(i)));
+  for (int i = 0; i < 300; ++i) {
+    Put(client_, "key-" + std::to_string(i),
+        {.size_bytes = 64, .replicas = 1 + static_cast<uint32_t>(i) % 12});
+  }
+  std::map<std::string, size_t> left;
+  for (int i = 0; i < 300; ++i) {
+    const std::string key = "key-" + std::to_string(i);
+    for (const testing::Place& place : Get(key).places) {
+      if (place.registration == ids[0] || place.registration == ids[11]) ++left[key];
+    }
+  }
+  for (size_t i = 1; i < 11; ++i) Unmount(client_, ids[i]);
+  Sweep();
+  EXPECT_EQ(master().Audit(), "");
+  EXPECT_EQ(Count().objects, left.size());
+  for (const auto& [key, count] : left) EXPECT_EQ(Get(key).places.size(), count) << key;
 }
 
 // Eight services that leave together cost one walk over the shards, not eight.
