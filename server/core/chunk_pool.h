@@ -17,8 +17,8 @@
 
 namespace holdfast::core {
 
-// Thread-safe. The lock is a leaf and is held for less than a microsecond, once for some hundred objects; the system is
-// called without it. Everything goes back to the system when the pool is destroyed.
+// Thread-safe. The lock is a leaf, taken under a shard's, and is held for less than a microsecond, once for some hundred
+// objects; the system is called without it. Everything goes back to the system when the pool is destroyed.
 // Invariant: a block lies at a multiple of its size, so that a chunk leads to it.
 class ChunkPool {
  public:

@@ -38,11 +38,6 @@ Obstacle FindObstacle(const ObjectShard& shard, Handle handle, const Session& se
   return {mine ? Reason::kPutInProgressByYou : Reason::kPutInProgressByOther};
 }
 
-auto PrefetchPuts(const Session& session) {
-  return [owner = session.epoch](const ObjectShard& shard)
-             ABSL_SHARED_LOCKS_REQUIRED(shard.mu) { shard.PrefetchPuts(owner); };
-}
-
 // Answers with the object as it stands. Under the shard's lock, which keeps the slots of linked replicas.
 PutStartRow Describe(const ObjectRecord& object, SegmentTableBuilder* table,
                      const ReplicaTable& rows) {
@@ -185,7 +180,7 @@ absl::Status Master::PutStart(const PutStartRequest& request, int64_t now_ms,
         answer->rows.push_back(
             StartOnePut(request, request.items[i], hash, now_ms, &random, &table, *answer));
       },
-      PrefetchPuts(request.session));
+      request.session.epoch);
   // If the session ended meanwhile, the discard of its puts may have passed these by.
   absl::Status status = sessions_.Check(request.session);
   if (!status.ok()) RevokeStarted(request, *answer, now_ms);
@@ -248,7 +243,7 @@ absl::Status Master::PutEnd(const Session& session, absl::Span<const PutRef> ite
   table_.ForEach(
       items.size(), [items](size_t i) { return items[i].key; },
       [&](size_t i, uint64_t hash) { answer->push_back(EndOnePut(session, items[i], hash)); },
-      PrefetchPuts(session));
+      session.epoch);
   return absl::OkStatus();
 }
 

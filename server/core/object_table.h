@@ -43,14 +43,9 @@ class ObjectTable {
 
   // Calls visit(i, hash) for each of `count` items, in order, with key_of(i) its key. While an item is visited, what the
   // next ones will touch is on its way into the cache: without that a batch spends most of its time waiting for memory,
-  // one key after another. ahead(shard) is called before each visit, under the shard's shared lock, for what else the
-  // visit will touch.
-  template <typename KeyOf, typename Visit, typename Ahead>
-  void ForEach(size_t count, KeyOf key_of, Visit visit, Ahead ahead) const;
+  // one key after another. `writer`: of the session whose puts begin or end; none for reads.
   template <typename KeyOf, typename Visit>
-  void ForEach(size_t count, KeyOf key_of, Visit visit) const {
-    ForEach(count, key_of, visit, [](const ObjectShard& /*shard*/) {});
-  }
+  void ForEach(size_t count, KeyOf key_of, Visit visit, ClientEpoch writer = {}) const;
 
   // Fills objects, replicas, puts and the memory of records. Takes no lock; cost: shards.
   void Count(MasterCounts* counts) const;
@@ -62,8 +57,8 @@ class ObjectTable {
   std::vector<std::unique_ptr<ObjectShard>> shards_;
 };
 
-template <typename KeyOf, typename Visit, typename Ahead>
-void ObjectTable::ForEach(size_t count, KeyOf key_of, Visit visit, Ahead ahead) const {
+template <typename KeyOf, typename Visit>
+void ObjectTable::ForEach(size_t count, KeyOf key_of, Visit visit, ClientEpoch writer) const {
   constexpr size_t kAhead = 4;  // items between two steps of one item
   absl::FixedArray<uint64_t, 256> hashes(count);
   for (size_t i = 0; i < count + 3 * kAhead; ++i) {
@@ -76,7 +71,7 @@ void ObjectTable::ForEach(size_t count, KeyOf key_of, Visit visit, Ahead ahead) 
       const ObjectShard& shard = ShardOf(hashes[i - kAhead]);
       absl::ReaderMutexLock lock(&shard.mu);
       shard.PrefetchIndex(hashes[i - kAhead]);
-      ahead(shard);
+      if (writer != ClientEpoch()) shard.PrefetchPuts(writer);
     }
     if (count > 1 && i >= 2 * kAhead && i - 2 * kAhead < count) {
       const ObjectShard& shard = ShardOf(hashes[i - 2 * kAhead]);
