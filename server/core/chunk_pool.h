@@ -53,16 +53,16 @@ class ChunkPool {
   };
 
   std::byte* TakeFree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // nullptr if there is none
-  void AddBlock(uintptr_t address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AddBlock(std::byte* begin) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const uint32_t spare_blocks_;
   std::atomic<uint32_t> blocks_count_{0};
 
   mutable absl::Mutex mu_;
-  absl::flat_hash_map<uintptr_t, Block> blocks_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::byte*, Block> blocks_ ABSL_GUARDED_BY(mu_);
   // Blocks with free chunks: those with taken ones too, and the others.
-  absl::btree_set<uintptr_t> partial_ ABSL_GUARDED_BY(mu_);
-  absl::btree_set<uintptr_t> empty_ ABSL_GUARDED_BY(mu_);
+  absl::btree_set<std::byte*> partial_ ABSL_GUARDED_BY(mu_);
+  absl::btree_set<std::byte*> empty_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace holdfast::core

@@ -22,13 +22,14 @@ void* Allocate(size_t bytes) {
 
 }  // namespace
 
-// For this whole program; a count is all that they add.
-void* operator new(size_t bytes) { return Allocate(bytes); }
-void* operator new[](size_t bytes) { return Allocate(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+// For this whole program; a count is all that they add. Not inlined, or the compiler takes new and free for a mismatch.
+#define HOLDFAST_REPLACED __attribute__((noinline))
+HOLDFAST_REPLACED void* operator new(size_t bytes) { return Allocate(bytes); }
+HOLDFAST_REPLACED void* operator new[](size_t bytes) { return Allocate(bytes); }
+HOLDFAST_REPLACED void operator delete(void* memory) noexcept { std::free(memory); }
+HOLDFAST_REPLACED void operator delete[](void* memory) noexcept { std::free(memory); }
+HOLDFAST_REPLACED void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+HOLDFAST_REPLACED void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
 
 namespace holdfast::core {
 namespace {
