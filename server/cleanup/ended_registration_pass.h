@@ -20,8 +20,8 @@ namespace holdfast::cleanup {
 class EndedRegistrationPass {
  public:
   struct Options {
-    // Replicas unlinked under one lock hold: about 30 us of work with warm caches, 100 with cold ones.
-    uint32_t steps_per_hold = 48;
+    // Replicas unlinked under one lock hold: 30 us of work with warm caches, up to 100 with cold ones.
+    uint32_t steps_per_hold = 40;
     // Replicas of one round, after which the worker looks whether others need the processor.
     uint32_t steps_per_round = 256;
     // Shards looked at in one round. Most have little, or nothing, to do for a small segment.

@@ -260,6 +260,7 @@ uint32_t ObjectShard::SweepLists(absl::Span<const uint32_t> slots, uint32_t max_
   for (const Victim& victim : victims) {
     // An object may lie on several of the slots, and unlinking one of its replicas moves another.
     const uint32_t ordinal = At(victim.object).OrdinalOf(victim.slot);
+    HOLDFAST_CHECK(ordinal < At(victim.object).replica_count);
     AddFreed(At(victim.object), ordinal, /*writer_is_done=*/false, now_ms, freed);
     UnlinkReplica(victim.object, ordinal);
     // A put in progress keeps its record, so that its end is told what happened.
