@@ -1,4 +1,4 @@
-// One unary call to the StoreService: deadline, retry, cancellation, decoded error; and the arena of its messages.
+// One unary call to a service of store clients: deadline, retry, cancellation, decoded error; and the arena of its messages.
 
 #ifndef HOLDFAST_CLIENT_CALL_H_
 #define HOLDFAST_CLIENT_CALL_H_
@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -19,6 +20,7 @@
 #include "client/deadline.h"
 #include "client/retry.h"
 #include "client/status.h"
+#include "holdfast/v1/ownership.grpc.pb.h"
 #include "holdfast/v1/store.grpc.pb.h"
 
 namespace holdfast::client {
@@ -47,19 +49,18 @@ struct CallSettings {
   Cancellation* cancellation = nullptr;
 };
 
-template <class Request, class Response>
-using Method = grpc::Status (v1::StoreService::Stub::*)(grpc::ClientContext*, const Request&,
-                                                        Response*);
+template <class Request, class Response, class Stub = v1::StoreService::Stub>
+using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Response*);
 
 // Thread-safe.
 class Caller {
  public:
   Caller(std::shared_ptr<grpc::Channel> channel, std::string master)
-      : master_(std::move(master)), channel_(std::move(channel)), stub_(channel_) {}
+      : master_(std::move(master)), channel_(std::move(channel)), stubs_(channel_, channel_) {}
 
   // The master's refusal with its reason, or the error of the transport. `response` is complete only after OK.
-  template <class Request, class Response>
-  absl::Status Call(Method<Request, Response> method, const Request& request, Response* response,
+  template <class Request, class Response, class Stub>
+  absl::Status Call(Method<Request, Response, Stub> method, const Request& request, Response* response,
                     const CallSettings& settings) {
     budget_.Earn();
     absl::Status status = Attempt(method, request, response, settings);
@@ -75,25 +76,27 @@ class Caller {
   const std::string& master() const { return master_; }
 
  private:
-  template <class Request, class Response>
-  absl::Status Attempt(Method<Request, Response> method, const Request& request, Response* response,
-                       const CallSettings& settings) {
+  template <class Request, class Response, class Stub>
+  absl::Status Attempt(Method<Request, Response, Stub> method, const Request& request,
+                       Response* response, const CallSettings& settings) {
+    Stub& stub = std::get<Stub>(stubs_);
     grpc::ClientContext context;
     context.set_deadline(ToGrpc(settings.deadline));
     context.set_wait_for_ready(settings.wait_for_ready);
     if (settings.cancellation == nullptr) {
-      return FromGrpc((stub_.*method)(&context, request, response), settings.operation, master_);
+      return FromGrpc((stub.*method)(&context, request, response), settings.operation, master_);
     }
     settings.cancellation->Begin(&context);
-    const grpc::Status status = (stub_.*method)(&context, request, response);
+    const grpc::Status status = (stub.*method)(&context, request, response);
     settings.cancellation->End();
     return FromGrpc(status, settings.operation, master_);
   }
 
   const std::string master_;
   const std::shared_ptr<grpc::Channel> channel_;
-  v1::StoreService::Stub stub_;  // thread-safe
-  RetryBudget budget_;           // thread-safe
+  // Thread-safe.
+  std::tuple<v1::StoreService::Stub, v1::OwnershipService::Stub> stubs_;
+  RetryBudget budget_;
 };
 
 // The messages of one data call. Its first block belongs to the thread and is used again by the thread's next call, so

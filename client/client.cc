@@ -10,6 +10,7 @@
 #include "client/call.h"
 #include "client/channel.h"
 #include "client/convert.h"
+#include "client/durable_tier.h"
 #include "client/heartbeat.h"
 #include "client/mounter.h"
 #include "client/segment_table.h"
@@ -21,6 +22,7 @@ namespace client {
 namespace {
 
 using Stub = v1::StoreService::Stub;
+using OwnershipStub = v1::OwnershipService::Stub;
 
 std::array<uint8_t, 16> RandomIdIfZero(std::array<uint8_t, 16> id) {
   if (id != std::array<uint8_t, 16>{}) return id;
@@ -38,6 +40,7 @@ class ClientImpl final : public Client {
         client_id_(RandomIdIfZero(options_.client_id)),
         data_(MakeChannel(options_.master), options_.master),
         session_(client_id_),
+        durable_(options_.durable_store),
         mounter_(&data_, &session_, &table_) {}
 
   ~ClientImpl() override = default;
@@ -54,6 +57,7 @@ class ClientImpl final : public Client {
     heartbeat.host = options_.host;
     heartbeat.ttl = options_.ttl;
     heartbeat.events = options_.events;
+    heartbeat.on_durable_store = [this](const std::string& uri) { durable_.Learn(uri); };
     heartbeat.on_recovered = [this] { ConnectSoon(data_.channel()); };
     heartbeat_ = std::make_unique<HeartbeatPass>(control_.get(), &session_, &table_, &mounter_,
                                                  std::move(heartbeat));
@@ -107,6 +111,7 @@ class ClientImpl final : public Client {
 
   absl::StatusOr<std::vector<StartedPut>> PutStart(absl::Span<const PutItem> items,
                                                    const PutOptions& options) override {
+    const auto sent = std::chrono::steady_clock::now();
     CallArena arena;
     auto* request = arena.Make<v1::PutStartRequest>();
     auto* response = arena.Make<v1::PutStartResponse>();
@@ -118,6 +123,9 @@ class ClientImpl final : public Client {
       wire->set_size(item.size_bytes);
       wire->set_replicas(item.replicas);
       wire->set_request_id(request_id++);
+      if (item.durability == Durability::kMemory) continue;
+      wire->set_durability(static_cast<v1::Durability>(item.durability));
+      wire->set_upload_timeout_ms(static_cast<uint32_t>(item.upload_timeout.count()));
     }
     for (const std::string& name : options.preferred_segments)
       request->add_preferred_segments(name);
@@ -126,7 +134,7 @@ class ClientImpl final : public Client {
         CallInSession(data_, session_, &Stub::PutStart, request, response,
                       Settings("put start", Repeatable::kYes), AfterReopening::kRepeat);
     if (!status.ok()) return status;
-    return FromWire(response, items.size());
+    return FromWire(response, items.size(), sent);
   }
 
   absl::StatusOr<std::vector<ItemStatus>> PutEnd(absl::Span<const PutRef> puts) override {
@@ -175,6 +183,71 @@ class ClientImpl final : public Client {
     return FromWire(response->mutable_results(), keys.size());
   }
 
+  UploadResult Upload(const StartedPut& put, std::string payload) override {
+    return durable_.Upload(put, std::move(payload));
+  }
+
+  DurablePutResult PutDurable(const std::string& key, std::string payload) override {
+    return client::PutDurable(this, &durable_, key, std::move(payload), After(options_.deadline));
+  }
+
+  absl::StatusOr<std::string> ReadDurable(const FoundObject& object) override {
+    return durable_.Read(object, After(options_.deadline));
+  }
+
+  absl::StatusOr<OfferResult> OfferPuts(const std::array<uint8_t, 16>& to_client_id,
+                                        uint64_t handover_id, uint64_t sequence,
+                                        absl::Span<const PutRef> puts) override {
+    CallArena arena;
+    auto* request = arena.Make<v1::OfferTicketsRequest>();
+    auto* response = arena.Make<v1::OfferTicketsResponse>();
+    request->set_to_client_id(to_client_id.data(), to_client_id.size());
+    request->set_handover_id(handover_id);
+    request->set_seq(sequence);
+    for (const PutRef& put : puts) {
+      v1::OfferItem* item = request->add_items();
+      item->set_key(put.key);
+      item->set_put_id(put.put_id);
+      item->set_checksum(put.checksum);
+    }
+    absl::Status status =
+        CallInSession(data_, session_, &OwnershipStub::OfferTickets, request, response,
+                      Settings("offer", Repeatable::kYes), AfterReopening::kGiveUp);
+    if (!status.ok()) return status;
+    auto items = FromWire(response->mutable_results(), puts.size());
+    if (!items.ok()) return items.status();
+    return OfferResult{*std::move(items), response->next_seq()};
+  }
+
+  absl::StatusOr<uint64_t> AcknowledgeOffers(const std::array<uint8_t, 16>& from_client_id,
+                                             uint64_t handover_id,
+                                             uint64_t next_expected) override {
+    v1::AckTicketsRequest request;
+    v1::AckTicketsResponse response;
+    request.set_from_client_id(from_client_id.data(), from_client_id.size());
+    request.set_handover_id(handover_id);
+    request.set_next_expected_seq(next_expected);
+    absl::Status status =
+        CallInSession(data_, session_, &OwnershipStub::AckTickets, &request, &response,
+                      Settings("acknowledge", Repeatable::kYes), AfterReopening::kGiveUp);
+    if (!status.ok()) return status;
+    return response.next_expected_seq();
+  }
+
+  absl::StatusOr<uint64_t> WithdrawOffers(uint64_t handover_id, uint64_t sequence,
+                                          uint64_t count) override {
+    v1::WithdrawOfferRequest request;
+    v1::WithdrawOfferResponse response;
+    request.set_handover_id(handover_id);
+    request.set_seq(sequence);
+    request.set_count(count);
+    absl::Status status =
+        CallInSession(data_, session_, &OwnershipStub::WithdrawOffer, &request, &response,
+                      Settings("withdraw", Repeatable::kYes), AfterReopening::kGiveUp);
+    if (!status.ok()) return status;
+    return response.withdrawn();
+  }
+
   std::array<uint8_t, 16> client_id() const override { return client_id_; }
   uint64_t client_epoch() const override { return session_.epoch(); }
 
@@ -216,6 +289,7 @@ class ClientImpl final : public Client {
   Caller data_;
   std::unique_ptr<Caller> control_;  // heartbeats; none without a session
   Session session_;
+  DurableTier durable_;
   SegmentTable table_;
   Mounter mounter_;
   // A random start makes the ids of two clients, and of two lives of one client, differ.

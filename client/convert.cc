@@ -1,5 +1,6 @@
 #include "client/convert.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -68,6 +69,8 @@ void ToWire(absl::Span<const PutRef> puts, google::protobuf::RepeatedPtrField<v1
     v1::PutRef* item = items->Add();
     item->set_key(put.key);
     item->set_put_id(put.put_id);
+    item->set_upload(static_cast<v1::UploadOutcome>(put.upload));
+    item->set_checksum(put.checksum);
   }
 }
 
@@ -77,7 +80,8 @@ void ToWire(absl::Span<const std::string> keys,
   for (const std::string& key : keys) items->Add()->assign(key);
 }
 
-absl::StatusOr<std::vector<StartedPut>> FromWire(v1::PutStartResponse* response, size_t count) {
+absl::StatusOr<std::vector<StartedPut>> FromWire(v1::PutStartResponse* response, size_t count,
+                                                 std::chrono::steady_clock::time_point sent) {
   if (static_cast<size_t>(response->results_size()) != count)
     return Mismatch(response->results_size(), count);
   const Locations segments = TakeSegments(response->mutable_segments());
@@ -91,6 +95,10 @@ absl::StatusOr<std::vector<StartedPut>> FromWire(v1::PutStartResponse* response,
                               .message = std::move(*result.mutable_message())};
     }
     put.put_id = result.put_id();
+    if (!result.object_name().empty()) {
+      put.object_name = std::move(*result.mutable_object_name());
+      put.upload_deadline = sent + std::chrono::milliseconds(result.upload_left_ms());
+    }
     if (!FillReplicas(result.replicas(), segments, &put.replicas)) return UnknownSegment();
   }
   return puts;
@@ -115,6 +123,9 @@ absl::StatusOr<std::vector<FoundObject>> FromWire(v1::GetResponse* response, siz
     object.version = result.version();
     object.lease_end = sent + std::chrono::milliseconds(result.lease_ms());
     if (!FillReplicas(result.replicas(), segments, &object.replicas)) return UnknownSegment();
+    if (!result.has_durable()) continue;
+    object.object_name = std::move(*result.mutable_durable()->mutable_object_name());
+    object.checksum = std::move(*result.mutable_durable()->mutable_checksum());
   }
   return objects;
 }
@@ -131,6 +142,28 @@ absl::StatusOr<std::vector<ItemStatus>> FromWire(
                              .message = std::move(*result.mutable_message())};
   }
   return statuses;
+}
+
+std::vector<OfferedPut> FromWire(google::protobuf::RepeatedPtrField<v1::Offer>* offers) {
+  std::vector<OfferedPut> puts;
+  puts.reserve(static_cast<size_t>(offers->size()));
+  for (v1::Offer& offer : *offers) {
+    OfferedPut put;
+    // An id of another length cannot be answered.
+    if (offer.from_client_id().size() != put.from_client_id.size()) continue;
+    std::copy(offer.from_client_id().begin(), offer.from_client_id().end(),
+              put.from_client_id.begin());
+    put.handover_id = offer.handover_id();
+    put.sequence = offer.seq();
+    put.open = offer.open();
+    put.key = std::move(*offer.mutable_key());
+    put.put_id = offer.put_id();
+    put.size_bytes = offer.size();
+    put.object_name = std::move(*offer.mutable_object_name());
+    put.checksum = std::move(*offer.mutable_checksum());
+    puts.push_back(std::move(put));
+  }
+  return puts;
 }
 
 }  // namespace holdfast::client

@@ -21,12 +21,15 @@ void ToWire(absl::Span<const std::string> keys,
 
 // The answers of batches. They empty the message, whose strings they take. INTERNAL when the answer does not fit the
 // request: another number of results than `count`, or a replica on a segment that the answer does not name.
-absl::StatusOr<std::vector<StartedPut>> FromWire(v1::PutStartResponse* response, size_t count);
 // `sent` is a moment before the request was sent.
+absl::StatusOr<std::vector<StartedPut>> FromWire(v1::PutStartResponse* response, size_t count,
+                                                 std::chrono::steady_clock::time_point sent);
 absl::StatusOr<std::vector<FoundObject>> FromWire(v1::GetResponse* response, size_t count,
                                                   std::chrono::steady_clock::time_point sent);
 absl::StatusOr<std::vector<ItemStatus>> FromWire(
     google::protobuf::RepeatedPtrField<v1::ItemResult>* results, size_t count);
+
+std::vector<OfferedPut> FromWire(google::protobuf::RepeatedPtrField<v1::Offer>* offers);
 
 }  // namespace holdfast::client
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/convert.h"
 
 namespace holdfast::client {
 namespace {
@@ -54,6 +55,7 @@ absl::Status HeartbeatPass::Beat(uint64_t epoch, Deadline deadline,
   absl::Status status =
       caller_->Call(&v1::StoreService::Stub::Heartbeat, request, response, settings);
   if (!status.ok()) return status;
+  if (options_.on_durable_store) options_.on_durable_store(response->durable_store());
   if (response->ttl_ms() > 0) ttl_ = milliseconds(response->ttl_ms());
   interval_ = ttl_ / 3;
   if (response->heartbeat_interval_ms() > 0) {
@@ -99,10 +101,16 @@ absl::Status HeartbeatPass::Run() {
   // Published only now, so that a call that waited for the new session finds its segments mounted.
   session_->EndRound(epoch);
   TellEnded(settled.lost_registration_ids);
+  TellOffers(&response);
   if ((epoch != old_epoch || settled.remounted > 0) && options_.events.on_reopened) {
     options_.events.on_reopened(table_->MountedIds(epoch).size(), table_->WantedCount());
   }
   return settled.first_error;
+}
+
+void HeartbeatPass::TellOffers(v1::HeartbeatResponse* response) {
+  if (!options_.events.on_offers || response->offers_size() == 0) return;
+  options_.events.on_offers(FromWire(response->mutable_offers()));
 }
 
 void HeartbeatPass::TellEnded(const std::vector<uint64_t>& registration_ids) {

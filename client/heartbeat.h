@@ -25,6 +25,8 @@ struct HeartbeatOptions {
   std::string host;
   std::chrono::milliseconds ttl{0};  // wanted; 0: the master's default
   SessionEvents events;
+  // The master has told where the durable tier is. On the heartbeat thread.
+  std::function<void(const std::string& uri)> on_durable_store;
   // The master answered after it had not: it is worthwhile to connect again at once. On the heartbeat thread.
   std::function<void()> on_recovered;
 };
@@ -48,6 +50,7 @@ class HeartbeatPass {
 
  private:
   absl::Status Beat(uint64_t epoch, Deadline deadline, v1::HeartbeatResponse* response);
+  void TellOffers(v1::HeartbeatResponse* response);
   void TellEnded(const std::vector<uint64_t>& registration_ids);
 
   Caller* const caller_;

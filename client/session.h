@@ -63,8 +63,8 @@ enum class AfterReopening { kRepeat, kGiveUp };
 
 // Makes a call that carries the session in its request. When the master refuses the session, a heartbeat round is asked
 // for, and with kRepeat the call is made once more under the session that the round opened.
-template <class Request, class Response>
-absl::Status CallInSession(Caller& caller, Session& session, Method<Request, Response> method,
+template <class Request, class Response, class Stub>
+absl::Status CallInSession(Caller& caller, Session& session, Method<Request, Response, Stub> method,
                            Request* request, Response* response, const CallSettings& settings,
                            AfterReopening after) {
   const uint64_t epoch = session.epoch();

@@ -1,7 +1,9 @@
 #include "server/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <bit>
+#include <cctype>
 #include <limits>
 #include <map>
 #include <random>
@@ -31,6 +33,15 @@ std::string CheckMetricsListen(const std::string& value) {
   return value == "off" ? "" : CheckListen(value);
 }
 
+std::string CheckPartition(const std::string& value) {
+  const bool plain = std::all_of(value.begin(), value.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_';
+  });
+  return !value.empty() && value.size() <= 200 && plain
+             ? ""
+             : "'" + value + "' is not 1 to 200 letters, digits, - and _";
+}
+
 // Throws unless the values make sense together.
 void CheckTogether(const core::MasterOptions& master) {
   auto refuse = [](const std::string& flag, const std::string& why) {
@@ -46,6 +57,9 @@ void CheckTogether(const core::MasterOptions& master) {
   if (master.heartbeat_interval_ms * 2 > master.client_ttl_ms) {
     refuse("heartbeat-interval-ms",
            "must be at most half of --client-ttl-ms, or one lost heartbeat ends a client");
+  }
+  if (master.upload_timeout_max_ms < master.upload_timeout_ms) {
+    refuse("upload-timeout-max-ms", "must not be below --upload-timeout-ms");
   }
   if (master.put_release_timeout_ms < master.put_discard_timeout_ms) {
     refuse("put-release-timeout-ms", "must not be below --put-discard-timeout-ms");
@@ -123,6 +137,44 @@ void AddTimes(CLI::App* app, core::MasterOptions* master) {
       ->check(CLI::Range(1u, 1u << 20));
 }
 
+void AddDurableTier(CLI::App* app, Options* options) {
+  core::MasterOptions& master = options->master;
+  app->add_option("--durable-store", options->durable_store,
+                  "where durable replicas lie: file:///DIR or "
+                  "s3://BUCKET/PREFIX?endpoint=URL&region=NAME&path_style=true, with the usual AWS_* "
+                  "variables; clients are told it. Empty: no durable tier");
+  app->add_option("--name-partition", master.name_partition,
+                  "first part of every name in the durable tier; masters that share a store need "
+                  "different ones")
+      ->check(CLI::Validator(CheckPartition, "NAME"));
+  app->add_option("--ledger-tickets", master.ledger_tickets,
+                  "names in the durable tier that may be unpublished at a time: bounds what a dead "
+                  "store leaves behind, and memory")
+      ->check(CLI::Range(1u, 1u << 24));
+  app->add_option("--ledger-client-percent", master.ledger_client_percent,
+                  "[%] of the tickets that one client may hold, so that one broken uploader does not "
+                  "stop all")
+      ->check(CLI::Range(1u, 100u));
+  app->add_option("--ledger-removal-percent", master.ledger_removal_percent,
+                  "[%] of the tickets that new puts leave to removed objects while some of these wait "
+                  "for one")
+      ->check(CLI::Range(0u, 90u));
+  auto add = [app](const std::string& name, int64_t* value, const std::string& help, int64_t min) {
+    app->add_option("--" + name, *value, "[ms] " + help)->check(CLI::Range(min, kDayMs));
+  };
+  add("upload-timeout-ms", &master.upload_timeout_ms,
+      "time for the upload of a durable replica when the put names none", 100);
+  add("upload-timeout-max-ms", &master.upload_timeout_max_ms, "most that a put may ask for", 100);
+  add("upload-grace-ms", &master.upload_grace_ms,
+      "how long after its deadline an upload may still land; a name is deleted only after it", 0);
+  add("publish-window-ms", &master.publish_window_ms,
+      "how long after that a put with a durable replica may still be ended", 0);
+  add("delete-timeout-ms", &options->delete_timeout_ms,
+      "time for one request to the store that deletes names", 100);
+  add("cleanup-budget-ms", &options->cleanup_budget_ms,
+      "time at the end for names that are to be deleted; what is left is logged", 0);
+}
+
 void AddDaemon(CLI::App* app, Options* options) {
   app->add_option(
          "--listen", options->grpc.listen,
@@ -174,6 +226,7 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   AddLimits(&app, &options.master);
   AddMemory(&app, &options.master);
   AddTimes(&app, &options.master);
+  AddDurableTier(&app, &options);
   const std::map<std::string, core::PlacementStrategy> strategies = {
       {"random", core::PlacementStrategy::kRandom},
       {"free-ratio-first", core::PlacementStrategy::kFreeRatioFirst},
@@ -196,6 +249,7 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
     app.parse(argc, argv);
     options.master.strategy = strategies.at(strategy);
     CheckTogether(options.master);
+    options.master.durable_tier = !options.durable_store.empty();
     if (print_config) {
       parsed.exit_code = 0;
       parsed.text = app.config_to_str(/*default_also=*/true);

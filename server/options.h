@@ -19,6 +19,9 @@ struct Options {
   std::string port_file;
   std::string log_level = "info";
   int64_t shutdown_budget_ms = 5'000;
+  std::string durable_store;  // empty: no durable tier
+  int64_t delete_timeout_ms = 10'000;
+  int64_t cleanup_budget_ms = 30'000;
   // False: background work is done only when somebody runs the passes by hand, as tests do.
   bool start_workers = true;
 };

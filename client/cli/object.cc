@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cli/command.h"
+#include "client/cli/object_file.h"
 #include "client/cli/object_json.h"
 #include "client/cli/text.h"
 #include "client/cli/units.h"
@@ -15,8 +16,8 @@
 namespace holdfast::cli {
 namespace {
 
-std::string ReplicasText(const ReplicaLocations& replicas) {
-  std::string text;
+std::string ReplicasText(const ReplicaLocations& replicas, const std::string& object_name) {
+  std::string text = object_name.empty() ? "" : absl::StrCat("durable:", object_name);
   for (const ReplicaLocation& replica : replicas) {
     absl::StrAppend(&text, text.empty() ? "" : " ", replica.segment->endpoint, "+",
                     replica.offset_bytes, "@", replica.segment->registration_id);
@@ -73,7 +74,20 @@ absl::Status EndPuts(Client* client, const std::vector<PutItem>& items,
   return absl::OkStatus();
 }
 
+// With --file: the one key that the file is for.
+absl::StatusOr<std::string> KeyOfFile(const Arguments& arguments) {
+  absl::StatusOr<std::vector<std::string>> keys = KeysOf(arguments);
+  if (!keys.ok()) return keys.status();
+  if (keys->size() != 1) return absl::InvalidArgumentError("--file is for one KEY");
+  return keys->front();
+}
+
 int PutObjects(Context& context) {
+  if (context.arguments().Has("file")) {
+    const absl::StatusOr<std::string> key = KeyOfFile(context.arguments());
+    if (!key.ok()) return context.Usage(key.status().message());
+    return PutFile(context, *key, context.arguments().Text("file"));
+  }
   const absl::StatusOr<std::vector<PutItem>> items = PutItemsOf(context.arguments());
   if (!items.ok()) return context.Usage(items.status().message());
   PutOptions options;
@@ -95,12 +109,17 @@ int PutObjects(Context& context) {
     statuses.push_back(put.status);
     if (!put.status.ok() || context.json()) continue;
     context.out() << "put " << Escape(keys[i]) << "  " << HumanSize((*items)[i].size_bytes) << "  "
-                  << Escape(ReplicasText(put.replicas)) << '\n';
+                  << Escape(ReplicasText(put.replicas, put.object_name)) << '\n';
   }
   return FinishItems(context, "put", keys, statuses);
 }
 
 int GetObjects(Context& context) {
+  if (context.arguments().Has("file")) {
+    const absl::StatusOr<std::string> key = KeyOfFile(context.arguments());
+    if (!key.ok()) return context.Usage(key.status().message());
+    return GetFile(context, *key, context.arguments().Text("file"));
+  }
   const absl::StatusOr<std::vector<std::string>> keys = KeysOf(context.arguments());
   if (!keys.ok()) return context.Usage(keys.status().message());
   absl::StatusOr<std::unique_ptr<Client>> client = context.Connect(/*open_session=*/false);
@@ -117,7 +136,7 @@ int GetObjects(Context& context) {
     if (!object.status.ok()) continue;
     found_any = true;
     table.Add({(*keys)[i], HumanSize(object.size_bytes),
-               HumanDuration(MillisecondsUntil(object.lease_end)), ReplicasText(object.replicas)});
+               HumanDuration(MillisecondsUntil(object.lease_end)), ReplicasText(object.replicas, object.object_name)});
   }
   if (context.json()) {
     context.PrintJson(ToMessage(*objects));
@@ -174,23 +193,27 @@ std::vector<Command> ObjectCommands() {
   get.positional_max = kAnyNumber;
   get.help =
       "Shows where objects lie, and takes a lease on each. Exit 1 when one is not found.\n"
-      "Replicas are written as ENDPOINT+OFFSET@REGISTRATION.";
-  get.flags = {kKeyBase64Flag};
+      "Replicas are written as ENDPOINT+OFFSET@REGISTRATION, one in the durable tier as durable:NAME.";
+  get.flags = {{"file", "PATH", "new file to write the bytes of the object's durable replica to"},
+               kKeyBase64Flag};
   get.run = &GetObjects;
   Command put = get;
   put.verb = "put";
   put.help =
       "Starts and ends a put, which makes the object readable.\n"
-      "Metadata only: no bytes are moved, that is what a store client does between the two.";
+      "Metadata only: no bytes are moved, that is what a store client does between the two.\n"
+      "With --file the bytes are uploaded to the durable tier, as the object's only replica.";
   put.flags = {{"size", "SIZE", "bytes, or with KiB, MiB, GiB"},
                {"replicas", "N", "copies, each on a segment of its own (default 1)"},
                {"segment", "NAME", "segment to try first"},
+               {"file", "PATH", "file to upload; the size is its own"},
                kKeyBase64Flag};
   put.run = &PutObjects;
   Command exists = get;
   exists.verb = "exists";
   exists.help =
       "Tells whether a get would find the objects. Takes no lease. Exit 1 when one is not there.";
+  exists.flags = {kKeyBase64Flag};
   exists.run = &ExistObjects;
   Command remove = get;
   remove.verb = "remove";

@@ -51,6 +51,7 @@ v1::PutStartResponse ToMessage(absl::Span<const StartedPut> puts) {
     result->set_reason(static_cast<v1::Reason>(put.status.reason));
     result->set_message(put.status.message);
     result->set_put_id(put.put_id);
+    result->set_object_name(put.object_name);
     segments.Fill(put.replicas, result->mutable_replicas());
   }
   return response;
@@ -70,6 +71,9 @@ v1::GetResponse ToMessage(absl::Span<const FoundObject> objects) {
     result->set_lease_ms(
         static_cast<uint32_t>(absl::ToInt64Milliseconds(client::Remaining(object.lease_end))));
     segments.Fill(object.replicas, result->mutable_replicas());
+    if (object.object_name.empty()) continue;
+    result->mutable_durable()->set_object_name(object.object_name);
+    result->mutable_durable()->set_checksum(object.checksum);
   }
   return response;
 }

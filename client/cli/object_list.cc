@@ -35,6 +35,7 @@ class KeyWriter {
     }
     const absl::string_view state = key.put_in_progress()          ? "put"
                                     : key.available_replicas() > 0 ? "readable"
+                                    : key.durable()                ? "durable"
                                                                    : "unreadable";
     *out_ << absl::StrFormat("%12s  %8s  %-12s  %s\n", HumanSize(key.size()),
                              absl::StrCat(key.available_replicas(), "/", key.replicas()), state,
@@ -103,6 +104,12 @@ int ShowObject(Context& context) {
             object->lease_left_ms() == 0 ? "none" : HumanDuration(object->lease_left_ms()));
   if (object->put_in_progress())
     lines.Add("put in progress for", HumanDuration(object->put_age_ms()));
+  if (object->has_durable()) {
+    lines.Add("durable replica", absl::StrCat(object->durable().object_name(), ", ",
+                                              object->durable_published() ? "published"
+                                                                          : "not published yet"));
+    lines.Add("its checksum", object->durable().checksum());
+  }
   lines.Write(context.out());
   using Align = Table::Align;
   Table table({{"REGISTRATION", Align::kRight},

@@ -49,14 +49,14 @@ void PassWorker::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool PassWorker::WaitForWork(bool more) {
+bool PassWorker::WaitForWork(int64_t wait_ms) {
   absl::MutexLock lock(&mu_);
-  if (!more && !Wanted()) {
+  if (wait_ms > 0 && !Wanted()) {
     const absl::Condition wanted(this, &PassWorker::Wanted);
-    if (options_.interval_ms > 0) {
-      mu_.AwaitWithTimeout(wanted, absl::Milliseconds(options_.interval_ms));
-    } else {
+    if (wait_ms == PassVerdict::kNever) {
       mu_.Await(wanted);
+    } else {
+      mu_.AwaitWithTimeout(wanted, absl::Milliseconds(wait_ms));
     }
   }
   requested_ = false;
@@ -66,8 +66,8 @@ bool PassWorker::WaitForWork(bool more) {
 void PassWorker::Loop() {
   pthread_setname_np(pthread_self(), name_.substr(0, 15).c_str());
   if (options_.background) BecomeBackground();
-  bool more = false;
-  while (WaitForWork(more)) more = run_round_() == PassVerdict::kMore;
+  int64_t wait_ms = options_.first_round_after_ms;
+  while (WaitForWork(wait_ms)) wait_ms = run_round_().wait_ms();
 }
 
 }  // namespace holdfast::base

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <thread>
 
@@ -13,9 +14,21 @@
 
 namespace holdfast::base {
 
-enum class PassVerdict {
-  kMore,  // run the next round at once
-  kIdle,  // until somebody asks, or the interval is over
+// When the next round is due if nobody asks for one before.
+class PassVerdict {
+ public:
+  static constexpr PassVerdict More() { return PassVerdict(0); }
+  static constexpr PassVerdict After(int64_t ms) { return PassVerdict(ms); }
+  static constexpr PassVerdict Idle() { return PassVerdict(kNever); }
+
+  // 0: at once; kNever: only on request.
+  int64_t wait_ms() const { return wait_ms_; }
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+ private:
+  constexpr explicit PassVerdict(int64_t wait_ms) : wait_ms_(wait_ms) {}
+
+  int64_t wait_ms_;
 };
 
 // Runs rounds on a thread of its own from construction to Stop. Thread-safe.
@@ -25,7 +38,7 @@ enum class PassVerdict {
 class PassWorker {
  public:
   struct Options {
-    int64_t interval_ms = 0;  // an idle worker runs a round so often; 0: only on request
+    int64_t first_round_after_ms = PassVerdict::kNever;
     // Not in a hurry: waking up does not take the processor from a thread that has it, and short pauses are short. The
     // priority stays as it is, since a low one would be preempted for long while it holds a lock.
     bool background = false;
@@ -48,7 +61,7 @@ class PassWorker {
  private:
   void Loop();
   // Waits until a round is due; false: stopped.
-  bool WaitForWork(bool more);
+  bool WaitForWork(int64_t wait_ms);
   bool Wanted() const ABSL_SHARED_LOCKS_REQUIRED(mu_) { return requested_ || stopped_; }
 
   const std::string name_;

@@ -33,9 +33,13 @@ enum class Method : uint8_t {
   kUndrainSegment,
   kUnmountSegmentByOperator,
   kGetCleanupStatus,
+  kListUnpublished,
+  kOfferTickets,
+  kAckTickets,
+  kWithdrawOffer,
 };
 
-inline constexpr std::array<absl::string_view, 19> kMethodNames = {
+inline constexpr std::array<absl::string_view, 23> kMethodNames = {
     "Heartbeat",       "MountSegment",
     "UnmountSegment",  "RemountSegments",
     "PutStart",        "PutEnd",
@@ -45,7 +49,9 @@ inline constexpr std::array<absl::string_view, 19> kMethodNames = {
     "ListClients",     "ListKeys",
     "GetObject",       "DrainSegment",
     "UndrainSegment",  "UnmountSegmentByOperator",
-    "GetCleanupStatus"};
+    "GetCleanupStatus", "ListUnpublished",
+    "OfferTickets",    "AckTickets",
+    "WithdrawOffer"};
 
 // Thread-safe.
 class RpcObserver {

@@ -33,6 +33,7 @@ bool EndedRegistrationPass::BeginWalk() {
 void EndedRegistrationPass::EndWalk() {
   walking_ = false;
   for (uint32_t slot : slots_) master_->registry().FinishSweep(slot);
+  for (const core::ClientEpoch& session : sessions_) master_->EndHandovers(session);
   master_->sessions().FinishDiscard(sessions_);
   // Allocators of millions of ranges die here, on the thread that has time for it.
   master_->registry().TakeDeadPools();
@@ -56,11 +57,11 @@ bool EndedRegistrationPass::SweepOnce(uint32_t shard_index, uint32_t* steps) {
     if (with_cpu) cpu_ns = ReadNs(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
     wall_ns = ReadNs(CLOCK_MONOTONIC) - wall_ns;
   }
-  if (!freed_.empty() || counts.discarded_puts > 0) {
+  if (!freed_.ranges.empty() || counts.discarded_puts > 0) {
     statistics_->RecordWall(wall_ns);
     if (with_cpu) statistics_->RecordCpu(cpu_ns);
   }
-  *steps += static_cast<uint32_t>(freed_.size()) + counts.discarded_puts;
+  *steps += static_cast<uint32_t>(freed_.ranges.size()) + counts.discarded_puts;
   master_->NoteSwept(counts);
   master_->Release(freed_, now_ms);
   return more;

@@ -52,7 +52,7 @@ class EndedRegistrationPass {
   uint64_t holds_ = 0;
   std::vector<uint32_t> slots_;
   std::vector<core::ClientEpoch> sessions_;
-  core::FreedRanges freed_;  // of one lock hold; kept for its memory
+  core::Freed freed_;  // of one lock hold; kept for its memory
 };
 
 }  // namespace holdfast::cleanup

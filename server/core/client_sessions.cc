@@ -58,7 +58,9 @@ absl::StatusOr<ClientSessions::HeartbeatResult> ClientSessions::Open(
     auto it = stripe.clients.find(request.client);
     if (it != stripe.clients.end() && it->second.incarnation == request.incarnation) {
       it->second.heard_ms = std::max(it->second.heard_ms, now_ms);
-      result.answer = {SessionState::kOpened, it->second.epoch, it->second.ttl_ms, {}};
+      result.answer.state = SessionState::kOpened;
+      result.answer.epoch = it->second.epoch;
+      result.answer.ttl_ms = it->second.ttl_ms;
       return result;
     }
     if (it == stripe.clients.end()) {
@@ -79,7 +81,9 @@ absl::StatusOr<ClientSessions::HeartbeatResult> ClientSessions::Open(
     record.heard_ms = now_ms;
     record.host = request.host;
     record.peer = request.peer;
-    result.answer = {SessionState::kOpened, record.epoch, record.ttl_ms, {}};
+    result.answer.state = SessionState::kOpened;
+    result.answer.epoch = record.epoch;
+    result.answer.ttl_ms = record.ttl_ms;
   }
   if (result.ended.has_value()) NoteEnded(*result.ended);
   return result;
@@ -100,6 +104,13 @@ absl::Status ClientSessions::Check(const Session& session) const {
                                                       session.epoch.value, " is not the live one"));
   }
   return absl::OkStatus();
+}
+
+ClientEpoch ClientSessions::EpochOf(const ClientId& client) const {
+  const Stripe& stripe = StripeOf(client);
+  absl::ReaderMutexLock lock(&stripe.mu);
+  auto it = stripe.clients.find(client);
+  return it == stripe.clients.end() ? ClientEpoch() : it->second.epoch;
 }
 
 bool ClientSessions::DeferMassExpiry(size_t overdue, int64_t now_ms) {

@@ -36,6 +36,9 @@ class ClientSessions {
   // SESSION_UNKNOWN, SESSION_STALE, BAD_ID.
   absl::Status Check(const Session& session) const;
 
+  // The live session of a client; none if there is none.
+  ClientEpoch EpochOf(const ClientId& client) const;
+
   // Ends and returns the sessions that were silent for their time-out. When most clients are silent at once, the fault
   // is likelier here or in the network: they get one more period of grace first.
   std::vector<Session> TakeExpired(int64_t now_ms);

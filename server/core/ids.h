@@ -33,6 +33,8 @@ using RegistrationId = NumberId<struct RegistrationTag>;
 using PutId = NumberId<struct PutTag>;
 // Chosen by a client for one put, so that a repeated PutStart is recognised.
 using RequestId = NumberId<struct RequestTag>;
+// The right to hold one unpublished name in the durable tier, and with it that name.
+using TicketId = NumberId<struct TicketTag>;
 // One session of a client, assigned by the master.
 using ClientEpoch = NumberId<struct EpochTag>;
 

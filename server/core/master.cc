@@ -21,6 +21,8 @@ Master::Master(const MasterOptions& options)
       placement_(&slots_),
       registry_(options, &slots_, &placement_),
       sessions_(options),
+      ledger_(options),
+      handovers_(options.ledger_tickets / 4),
       table_(options, &registry_),
       first_put_(FirstId(options.seed, /*stream=*/3)),
       next_put_(first_put_) {}
@@ -55,6 +57,9 @@ absl::StatusOr<HeartbeatAnswer> Master::Heartbeat(const HeartbeatRequest& reques
   if (result->ended.has_value()) registry_.EndSession(*result->ended, now_ms);
   if (result->answer.state == SessionState::kLive && !request.registration_ids.empty()) {
     result->answer.ended_registration_ids = registry_.NotLive(request.registration_ids);
+  }
+  if (result->answer.state == SessionState::kLive) {
+    result->answer.offers = PendingOffers(request.epoch);
   }
   return std::move(result->answer);
 }
@@ -142,6 +147,11 @@ absl::StatusOr<ObjectListing> Master::GetObject(absl::string_view key, int64_t n
                                 replica.offset_bytes(), object.IsComplete(i),
                                 shard.IsAvailable(object, i)});
   }
+  if (const DurableReplica* durable = shard.DurableOf(handle)) {
+    listing.durable_name = ledger_.NameOf(durable->ticket);
+    listing.durable_checksum = durable->checksum;
+    listing.durable_published = durable->published;
+  }
   return listing;
 }
 
@@ -150,6 +160,7 @@ MasterCounts Master::Count(int64_t now_ms) const {
   counts.clients = sessions_.count();
   registry_.Count(now_ms, &counts);
   table_.Count(&counts);
+  counts.ledger = ledger_.Count(now_ms);
   CleanupCounts& cleanup = counts.cleanup;
   cleanup.swept_replicas = swept_replicas_.load(std::memory_order_relaxed);
   cleanup.erased_objects = erased_objects_.load(std::memory_order_relaxed);
@@ -185,9 +196,9 @@ bool Master::ExpireStep(int64_t now_ms) {
 void Master::SettleQuarantine(uint32_t slot, int64_t now_ms) {
   // The slot may have been freed, and given to another, since it was listed; only its ranges, which hold it, make it safe
   // to look at. Those of a live successor go back to where they were.
-  FreedRanges freed;
+  Freed freed;
   for (const QuarantinedRange& range : quarantine_.TakeSlot(slot)) {
-    freed.push_back({slot, range.range, range.offset_bytes, range.size_bytes, range.until_ms,
+    freed.ranges.push_back({slot, range.range, range.offset_bytes, range.size_bytes, range.until_ms,
                      /*may_be_written=*/true});
   }
   Release(freed, now_ms);
@@ -200,8 +211,8 @@ void Master::DiscardDuePuts(uint32_t first_shard, uint32_t count, int64_t now_ms
   for (uint32_t i = first_shard; i < std::min(first_shard + count, table_.shard_count()); ++i) {
     ObjectShard& shard = table_.shard(i);
     // Most shards have no put that is so old: they are passed without their lock.
-    if (now_ms - shard.oldest_put_ms() < options_.put_release_timeout_ms) continue;
-    FreedRanges freed;
+    if (now_ms < shard.next_discard_ms()) continue;
+    Freed freed;
     uint32_t discarded = 0;
     {
       absl::MutexLock lock(&shard.mu);
@@ -218,7 +229,9 @@ void Master::NoteSwept(const ObjectShard::SweepCounts& counts) {
   discarded_puts_.fetch_add(counts.discarded_puts, std::memory_order_relaxed);
 }
 
-void Master::Release(const FreedRanges& freed, int64_t now_ms) {
+void Master::Release(const Freed& all, int64_t now_ms) {
+  ledger_.Settle(all.durable, now_ms);
+  const FreedRanges& freed = all.ranges;
   // Ranges of one ended private registration come in runs; a run costs one subtraction.
   for (size_t i = 0; i < freed.size();) {
     const uint32_t slot = freed[i].slot;
@@ -256,14 +269,18 @@ void Master::ReleaseOne(const FreedRange& range, int64_t now_ms) {
 
 std::string Master::Audit() const {
   std::vector<SlotUse> use;
+  std::vector<TicketId> tickets;
   uint64_t chunks = 0;
   for (uint32_t i = 0; i < table_.shard_count(); ++i) {
     const ObjectShard& shard = table_.shard(i);
     absl::ReaderMutexLock lock(&shard.mu);
-    if (std::string error = shard.Audit(&use); !error.empty()) {
+    if (std::string error = shard.Audit(&use, &tickets); !error.empty()) {
       return absl::StrCat("shard ", i, ": ", error);
     }
     chunks += shard.chunks();
+  }
+  if (std::string error = ledger_.Audit(tickets); !error.empty()) {
+    return absl::StrCat("ledger: ", error);
   }
   uint64_t taken_chunks = 0;
   if (std::string error = table_.chunks().Audit(&taken_chunks); !error.empty()) return error;

@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "server/core/client_sessions.h"
+#include "server/core/handover_book.h"
 #include "server/core/ids.h"
 #include "server/core/object_table.h"
 #include "server/core/operations.h"
@@ -26,6 +27,7 @@
 #include "server/core/quarantine.h"
 #include "server/core/segment_registry.h"
 #include "server/core/segment_table_builder.h"
+#include "server/core/unpublished_ledger.h"
 
 namespace holdfast::core {
 
@@ -82,6 +84,20 @@ class Master {
                         GetAnswer* answer) const;
   void RecheckGet(GetAnswer* answer) const;
 
+  // --- hand-over of puts with an unpublished durable replica ---
+
+  // The sender stays the owner of each until it is acknowledged. A repeated offer changes nothing.
+  // BATCH_EMPTY, BATCH_TOO_LARGE, SESSION_*, HANDOVER_UNKNOWN, LEDGER_FULL.
+  absl::Status OfferTickets(const OfferRequest& request, OfferAnswer* answer);
+  // The receiver takes over everything before `next_expected`. A number beyond what was offered moves nothing.
+  // *acknowledged: where the hand-over stands then. SESSION_*, HANDOVER_UNKNOWN.
+  absl::Status AckTickets(const Session& session, const ClientId& from, uint64_t handover_id,
+                          uint64_t next_expected, int64_t now_ms, uint64_t* acknowledged);
+  // The sender keeps what was not acknowledged of [first, first + count), or of all from `first` on if `count` is 0.
+  // SESSION_*, HANDOVER_UNKNOWN.
+  absl::Status WithdrawOffer(const Session& session, uint64_t handover_id, uint64_t first_sequence,
+                             uint64_t count, uint64_t* withdrawn);
+
   // --- for operators ---
 
   // Up to `max_rows` registrations with an id above `after`, in order of their ids. Empty when there are no more.
@@ -106,10 +122,13 @@ class Master {
   // Discards puts whose release time is over: up to 64 replicas of each of the shards [first, first + count), under one
   // lock each.
   void DiscardDuePuts(uint32_t first_shard, uint32_t count, int64_t now_ms);
+  // Ends the hand-overs from and to a session that has ended.
+  void EndHandovers(ClientEpoch session);
   // What a step of the sweep did.
   void NoteSwept(const ObjectShard::SweepCounts& counts);
-  // Gives ranges without replicas back: to their allocator, to the quarantine, or to nobody.
-  void Release(const FreedRanges& freed, int64_t now_ms);
+  // Gives ranges without replicas back: to their allocator, to the quarantine, or to nobody; and durable names to the
+  // ledger, as one task.
+  void Release(const Freed& freed, int64_t now_ms);
 
   // Makes memory for objects ready, and gives back what is not needed. May wait for the system; to be called every
   // fraction of a second.
@@ -122,6 +141,8 @@ class Master {
   SegmentRegistry& registry() { return registry_; }
   Quarantine& quarantine() { return quarantine_; }
   ClientSessions& sessions() { return sessions_; }
+  UnpublishedLedger& ledger() { return ledger_; }
+  const UnpublishedLedger& ledger() const { return ledger_; }
   const ObjectTable& table() const { return table_; }
   const SegmentRegistry& registry() const { return registry_; }
   const Placement& placement() const { return placement_; }
@@ -131,23 +152,44 @@ class Master {
   Reason CheckPutItem(const PutStartItem& item) const;
   PutStartRow StartOnePut(const PutStartRequest& request, const PutStartItem& item, uint64_t hash,
                           int64_t now_ms, CallRandom* random, SegmentTableBuilder* table,
-                          const ReplicaTable& rows);
+                          PutStartAnswer* answer);
+  PutStartRow InsertOnePut(const PutStartRequest& request, const PutStartItem& item, uint64_t hash,
+                           TicketId ticket, int64_t now_ms, CallRandom* random,
+                           SegmentTableBuilder* table, PutStartAnswer* answer);
+  // Answers with the object as it stands. Under the shard's lock, which keeps the slots of linked replicas.
+  PutStartRow Describe(const ObjectShard& shard, Handle handle, int64_t now_ms,
+                       SegmentTableBuilder* table, PutStartAnswer* answer) const
+      ABSL_SHARED_LOCKS_REQUIRED(shard.mu);
   Reason PlaceReplicas(const PutStartRequest& request, const PutStartItem& item, CallRandom* random,
                        NewReplicas* replicas);
+  // When an upload that starts now can land no more.
+  int64_t NotBeforeMs(const PutStartItem& item, int64_t now_ms) const;
   void FreeUnused(const NewReplicas& replicas);
   bool AllLive(const NewReplicas& replicas) const;
   GetRow FindOne(absl::string_view key, uint64_t hash, int64_t now_ms, SegmentTableBuilder* table,
-                 const ReplicaTable& rows) const;
+                 GetAnswer* answer) const;
   Reason ProbeOne(absl::string_view key, uint64_t hash) const;
   void ReleaseOne(const FreedRange& range, int64_t now_ms);
   // Ranges of an ended private registration have no use for a quarantine of their own: they become its residue.
   void SettleQuarantine(uint32_t slot, int64_t now_ms);
-  Outcome EndOnePut(const Session& session, const PutRef& item, uint64_t hash);
+  Outcome EndOnePut(const Session& session, const PutRef& item, uint64_t hash, int64_t now_ms);
+  // What ends a put, under the shard's lock. *publishing: the ticket that is being published, none before it is known; set
+  // when it has to be, before anything is changed.
+  Outcome CompletePut(const Session& session, const PutRef& item, uint64_t hash,
+                      TicketId* publishing, Freed* freed);
+  // Offers it in the ledger and fills in the entry. kNone, or why not.
+  Reason MakeOffer(const OfferRequest& request, ClientEpoch receiver, const OfferItem& item,
+                   HandoverEntry* entry);
+  Outcome OfferOne(const OfferRequest& request, ClientEpoch receiver, uint64_t sequence,
+                   const OfferItem& item);
+  // Gives the put to another session. False if it is not (or no longer) a put of `from`.
+  bool MovePut(const HandoverEntry& entry, ClientEpoch from, ClientEpoch to);
+  std::vector<OfferRow> PendingOffers(ClientEpoch receiver) const;
   // Takes back what a call has started whose answer will not be given.
   void RevokeStarted(const PutStartRequest& request, const PutStartAnswer& answer, int64_t now_ms);
   Outcome RevokeOnePut(const Session& session, const PutRef& item, bool writer_is_done,
-                       int64_t now_ms);
-  Outcome RemoveOne(absl::string_view key, bool force, int64_t now_ms);
+                       int64_t now_ms, Freed* freed);
+  Outcome RemoveOne(absl::string_view key, bool force, int64_t now_ms, Freed* freed);
   bool WasIssued(PutId put) const;
 
   const MasterOptions options_;
@@ -156,6 +198,8 @@ class Master {
   SegmentRegistry registry_;
   Quarantine quarantine_;
   ClientSessions sessions_;
+  UnpublishedLedger ledger_;
+  HandoverBook handovers_;
   ObjectTable table_;
   const uint64_t first_put_;
   std::atomic<uint64_t> next_put_;

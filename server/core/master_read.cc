@@ -7,14 +7,14 @@
 namespace holdfast::core {
 
 GetRow Master::FindOne(absl::string_view key, uint64_t hash, int64_t now_ms,
-                       SegmentTableBuilder* table, const ReplicaTable& rows) const {
+                       SegmentTableBuilder* table, GetAnswer* answer) const {
   GetRow row;
   row.reason = CheckKey(key);
   if (row.reason != Reason::kNone) return row;
   const ObjectShard& shard = table_.ShardOf(hash);
   absl::ReaderMutexLock lock(&shard.mu);
   const Handle handle = shard.Find(hash, key);
-  row.first_replica = static_cast<uint32_t>(rows.replicas.size());
+  row.first_replica = static_cast<uint32_t>(answer->replicas.size());
   if (handle != 0) {
     const ObjectRecord& object = shard.At(handle);
     row.lease_ms = options_.read_lease_ms;
@@ -28,7 +28,11 @@ GetRow Master::FindOne(absl::string_view key, uint64_t hash, int64_t now_ms,
           registry_.slot(replica.slot).readable_until_ms.load(std::memory_order_relaxed);
       row.lease_ms = std::clamp<int64_t>(until_ms - now_ms, 0, row.lease_ms);
     }
-    if (row.replica_count > 0) {
+    if (const DurableReplica* durable = shard.AvailableDurable(handle)) {
+      answer->durable.push_back({ledger_.NameOf(durable->ticket), durable->checksum});
+      row.durable = static_cast<uint32_t>(answer->durable.size());
+    }
+    if (row.replica_count > 0 || row.durable != 0) {
       row.size_bytes = object.size_bytes;
       row.version = PutId{object.version};
       if (row.lease_ms > 0) object.ExtendLease(now_ms + row.lease_ms);
@@ -49,7 +53,7 @@ absl::Status Master::BuildGet(absl::Span<const absl::string_view> keys, int64_t 
   table_.ForEach(
       keys.size(), [keys](size_t i) { return keys[i]; },
       [&](size_t i, uint64_t hash) {
-        answer->rows.push_back(FindOne(keys[i], hash, now_ms, &table, *answer));
+        answer->rows.push_back(FindOne(keys[i], hash, now_ms, &table, answer));
       });
   return absl::OkStatus();
 }
@@ -57,6 +61,7 @@ absl::Status Master::BuildGet(absl::Span<const absl::string_view> keys, int64_t 
 void Master::RecheckGet(GetAnswer* answer) const {
   if (AllSegmentsLive(registry_, *answer)) return;
   DropEnded(registry_, answer, absl::MakeSpan(answer->rows), [](GetRow* row) {
+    if (row->durable != 0) return;  // to be read from there
     *row = GetRow();
     row->reason = Reason::kObjectNotFound;
   });
@@ -74,8 +79,7 @@ Reason Master::ProbeOne(absl::string_view key, uint64_t hash) const {
   const ObjectShard& shard = table_.ShardOf(hash);
   absl::ReaderMutexLock lock(&shard.mu);
   const Handle handle = shard.Find(hash, key);
-  return handle != 0 && shard.AnyAvailable(shard.At(handle)) ? Reason::kNone
-                                                             : Reason::kObjectNotFound;
+  return handle != 0 && shard.AnyAvailable(handle) ? Reason::kNone : Reason::kObjectNotFound;
 }
 
 absl::Status Master::Exists(absl::Span<const absl::string_view> keys,

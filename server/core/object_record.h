@@ -43,7 +43,8 @@ static_assert(sizeof(ReplicaRecord) == 20);
 
 struct ObjectRecord {
   SlotHeader header;
-  uint8_t replica_count;
+  uint8_t replica_count : 7;
+  uint8_t durable : 1;  // has an entry in the shard's table of durable replicas
   uint8_t replica_capacity;
   uint16_t key_bytes;
   uint16_t complete;  // one bit a replica, by ordinal

@@ -13,7 +13,7 @@ namespace holdfast::core {
 ObjectShard::ObjectShard(const MasterOptions& options, const SegmentRegistry* registry,
                          ChunkPool* chunks)
     : seed_(options.hash_seed),
-      put_release_timeout_ms_(options.put_release_timeout_ms),
+      release_timeout_ms_{options.put_release_timeout_ms, options.durable_put_release_ms()},
       registry_(registry),
       arena_(chunks),
       index_(0, EntryHash{}, EntryEq{&arena_}),
@@ -24,14 +24,15 @@ Handle ObjectShard::Find(uint64_t hash, absl::string_view key) const {
   return it == index_.end() ? 0 : it->object;
 }
 
-bool ObjectShard::AnyAvailable(const ObjectRecord& object) const {
+bool ObjectShard::AnyAvailable(Handle handle) const {
+  const ObjectRecord& object = At(handle);
   for (uint32_t i = 0; i < object.replica_count; ++i) {
     if (IsAvailable(object, i)) return true;
   }
-  return false;
+  return AvailableDurable(handle) != nullptr;
 }
 
-bool ObjectShard::AnyLive(const ObjectRecord& object) const {
+bool ObjectShard::AnyReplicaLive(const ObjectRecord& object) const {
   for (uint32_t i = 0; i < object.replica_count; ++i) {
     if (registry_->IsLive(object.replicas()[i].slot)) return true;
   }
@@ -45,7 +46,8 @@ Handle ObjectShard::Insert(uint64_t hash, const NewObject& wanted) {
   const SlotHeader header = slot->header;
   auto* object = new (slot) ObjectRecord;
   object->header = header;
-  object->replica_count = count;
+  object->replica_count = count & 0x7f;
+  object->durable = 0;
   object->replica_capacity = count;
   object->key_bytes = static_cast<uint16_t>(wanted.key.size());
   object->complete = 0;
@@ -66,6 +68,12 @@ Handle ObjectShard::Insert(uint64_t hash, const NewObject& wanted) {
   put.owner = wanted.owner;
   put.request = wanted.request;
   put.started_ms = wanted.started_ms;
+  if (wanted.ticket != TicketId()) {
+    put.durable = true;
+    object->durable = 1;
+    durable_[handle] = {wanted.ticket, wanted.not_before_ms, /*published=*/false, {}};
+    durable_count_.fetch_add(1, std::memory_order_relaxed);
+  }
   object->put = AddPut(put);
   index_.insert(IndexEntry{static_cast<uint32_t>(hash), handle});
   objects_.fetch_add(1, std::memory_order_relaxed);
@@ -73,11 +81,30 @@ Handle ObjectShard::Insert(uint64_t hash, const NewObject& wanted) {
   return handle;
 }
 
-void ObjectShard::Complete(Handle handle) {
+void ObjectShard::Complete(Handle handle, absl::string_view checksum) {
   ObjectRecord& object = Mutable(handle);
   RemovePut(object.put);
   object.put = 0;
   object.complete = static_cast<uint16_t>((1u << object.replica_count) - 1);
+  if (object.durable == 0) return;
+  DurableReplica& durable = durable_.find(handle)->second;
+  durable.published = true;
+  durable.checksum = std::string(checksum);
+}
+
+void ObjectShard::DropDurable(Handle handle, UploadOutcome outcome, Freed* freed) {
+  ObjectRecord& object = Mutable(handle);
+  if (object.durable == 0) return;
+  auto it = durable_.find(handle);
+  DurableEnd end;
+  end.ticket = it->second.ticket;
+  end.published = it->second.published;
+  end.outcome = outcome;
+  end.leased_until_ms = object.lease_until_ms();
+  freed->durable.push_back(end);
+  durable_.erase(it);
+  object.durable = 0;
+  durable_count_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void ObjectShard::PointNeighboursAt(Handle handle) {
@@ -129,7 +156,7 @@ void ObjectShard::AddFreed(const ObjectRecord& object, uint32_t ordinal, bool wr
   range.size_bytes = object.size_bytes;
   if (object.Leased(now_ms)) range.touch_until_ms = object.lease_until_ms();
   if (const PutRecord* put = PutOf(object); put != nullptr && !writer_is_done) {
-    const int64_t until_ms = put->started_ms + put_release_timeout_ms_;
+    const int64_t until_ms = ReleaseMs(*put);
     range.touch_until_ms = std::max(range.touch_until_ms, until_ms);
     range.may_be_written = until_ms > now_ms;
   }
@@ -145,13 +172,14 @@ void ObjectShard::EraseRecord(Handle handle, uint64_t hash) {
   objects_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void ObjectShard::Erase(Handle handle, bool writer_is_done, int64_t now_ms, FreedRanges* freed) {
+void ObjectShard::Erase(Handle handle, Writer writer, int64_t now_ms, Freed* freed) {
   ObjectRecord& object = Mutable(handle);
   while (object.replica_count > 0) {
     const uint32_t last = object.replica_count - 1u;
-    AddFreed(object, last, writer_is_done, now_ms, freed);
+    AddFreed(object, last, writer.done, now_ms, &freed->ranges);
     UnlinkReplica(handle, last);
   }
+  DropDurable(handle, writer.upload, freed);
   if (object.put != 0) RemovePut(object.put);
   EraseRecord(handle, HashKey(seed_, object.key()));
 }
@@ -165,22 +193,35 @@ uint32_t ObjectShard::AddPut(const PutRecord& put) {
     free_put_ = puts_[index].newer;
   }
   puts_[index] = put;
-  puts_[index].older = newest_put_;
-  (newest_put_ != 0 ? puts_[newest_put_].newer : oldest_put_) = index;
-  newest_put_ = index;
-  uint32_t& first = puts_by_session_[put.owner];
-  puts_[index].session_next = first;
-  if (first != 0) puts_[first].session_previous = index;
-  first = index;
+  PutQueue& queue = queues_[put.durable ? 1 : 0];
+  puts_[index].older = queue.newest;
+  (queue.newest != 0 ? puts_[queue.newest].newer : queue.oldest) = index;
+  queue.newest = index;
+  LinkSession(index);
   put_count_.fetch_add(1, std::memory_order_relaxed);
-  oldest_put_ms_.store(puts_[oldest_put_].started_ms, std::memory_order_relaxed);
+  UpdateNextDiscard();
   return index;
 }
 
-void ObjectShard::RemovePut(uint32_t index) {
+void ObjectShard::UpdateNextDiscard() {
+  int64_t next_ms = kForever;
+  for (const PutQueue& queue : queues_) {
+    if (queue.oldest != 0) next_ms = std::min(next_ms, ReleaseMs(puts_[queue.oldest]));
+  }
+  next_discard_ms_.store(next_ms, std::memory_order_relaxed);
+}
+
+void ObjectShard::LinkSession(uint32_t index) {
   PutRecord& put = puts_[index];
-  (put.older != 0 ? puts_[put.older].newer : oldest_put_) = put.newer;
-  (put.newer != 0 ? puts_[put.newer].older : newest_put_) = put.older;
+  uint32_t& first = puts_by_session_[put.owner];
+  put.session_previous = 0;
+  put.session_next = first;
+  if (first != 0) puts_[first].session_previous = index;
+  first = index;
+}
+
+void ObjectShard::UnlinkSession(uint32_t index) {
+  const PutRecord& put = puts_[index];
   if (put.session_next != 0) puts_[put.session_next].session_previous = put.session_previous;
   if (put.session_previous != 0) {
     puts_[put.session_previous].session_next = put.session_next;
@@ -189,12 +230,26 @@ void ObjectShard::RemovePut(uint32_t index) {
   } else {
     puts_by_session_.erase(put.owner);
   }
+}
+
+void ObjectShard::ChangeOwner(Handle handle, ClientEpoch owner) {
+  const uint32_t put = At(handle).put;
+  UnlinkSession(put);
+  puts_[put].owner = owner;
+  LinkSession(put);
+}
+
+void ObjectShard::RemovePut(uint32_t index) {
+  PutRecord& put = puts_[index];
+  PutQueue& queue = queues_[put.durable ? 1 : 0];
+  (put.older != 0 ? puts_[put.older].newer : queue.oldest) = put.newer;
+  (put.newer != 0 ? puts_[put.newer].older : queue.newest) = put.older;
+  UnlinkSession(index);
   put = PutRecord();
   put.newer = free_put_;
   free_put_ = index;
   put_count_.fetch_sub(1, std::memory_order_relaxed);
-  oldest_put_ms_.store(oldest_put_ == 0 ? kForever : puts_[oldest_put_].started_ms,
-                       std::memory_order_relaxed);
+  UpdateNextDiscard();
 }
 
 void ObjectShard::PrefetchLists(absl::Span<const uint32_t> slots) const {
@@ -211,7 +266,7 @@ void ObjectShard::PrefetchFirst(absl::Span<const uint32_t> slots) const {
 }
 
 uint32_t ObjectShard::SweepLists(absl::Span<const uint32_t> slots, uint32_t max_steps,
-                                 int64_t now_ms, FreedRanges* freed, SweepCounts* counts) {
+                                 int64_t now_ms, Freed* freed, SweepCounts* counts) {
   // Most of the time is waiting for memory, so it is fetched while other work is done: several lists are walked side by side,
   // since each is a chain of such waits; the places in the index come a few records behind, then the work itself.
   struct Lane {
@@ -261,10 +316,12 @@ uint32_t ObjectShard::SweepLists(absl::Span<const uint32_t> slots, uint32_t max_
     // An object may lie on several of the slots, and unlinking one of its replicas moves another.
     const uint32_t ordinal = At(victim.object).OrdinalOf(victim.slot);
     HOLDFAST_CHECK(ordinal < At(victim.object).replica_count);
-    AddFreed(At(victim.object), ordinal, /*writer_is_done=*/false, now_ms, freed);
+    AddFreed(At(victim.object), ordinal, /*writer_is_done=*/false, now_ms,
+             &freed->ranges);
     UnlinkReplica(victim.object, ordinal);
-    // A put in progress keeps its record, so that its end is told what happened.
-    if (At(victim.object).replica_count == 0 && At(victim.object).put == 0) {
+    // A put in progress keeps its record, so that its end is told what happened; a durable replica keeps its object.
+    const ObjectRecord& object = At(victim.object);
+    if (object.replica_count == 0 && object.put == 0 && object.durable == 0) {
       EraseRecord(victim.object, victim.hash);
       ++counts->erased_objects;
     }
@@ -274,7 +331,7 @@ uint32_t ObjectShard::SweepLists(absl::Span<const uint32_t> slots, uint32_t max_
 }
 
 bool ObjectShard::Sweep(absl::Span<const uint32_t> slots, absl::Span<const ClientEpoch> sessions,
-                        uint32_t max_steps, int64_t now_ms, FreedRanges* freed,
+                        uint32_t max_steps, int64_t now_ms, Freed* freed,
                         SweepCounts* counts) {
   uint32_t steps = SweepLists(slots, max_steps, now_ms, freed, counts);
   if (steps == max_steps) return true;
@@ -283,7 +340,7 @@ bool ObjectShard::Sweep(absl::Span<const uint32_t> slots, absl::Span<const Clien
          it = puts_by_session_.find(session)) {
       const Handle object = puts_[it->second].object;
       if (!TakeSteps(object, max_steps, &steps)) return true;
-      Erase(object, /*writer_is_done=*/false, now_ms, freed);
+      Erase(object, Writer{}, now_ms, freed);
       ++counts->discarded_puts;
     }
   }
@@ -297,14 +354,16 @@ bool ObjectShard::TakeSteps(Handle object, uint32_t max_steps, uint32_t* steps) 
   return true;
 }
 
-uint32_t ObjectShard::DiscardDuePuts(uint32_t max_steps, int64_t now_ms, FreedRanges* freed) {
+uint32_t ObjectShard::DiscardDuePuts(uint32_t max_steps, int64_t now_ms, Freed* freed) {
   uint32_t steps = 0;
   uint32_t discarded = 0;
-  while (oldest_put_ != 0 && puts_[oldest_put_].started_ms + put_release_timeout_ms_ <= now_ms) {
-    const Handle object = puts_[oldest_put_].object;
-    if (!TakeSteps(object, max_steps, &steps)) break;
-    Erase(object, /*writer_is_done=*/true, now_ms, freed);
-    ++discarded;
+  for (PutQueue& queue : queues_) {
+    while (queue.oldest != 0 && ReleaseMs(puts_[queue.oldest]) <= now_ms) {
+      const Handle object = puts_[queue.oldest].object;
+      if (!TakeSteps(object, max_steps, &steps)) break;
+      Erase(object, Writer{/*done=*/true, UploadOutcome::kAmbiguous}, now_ms, freed);
+      ++discarded;
+    }
   }
   return discarded;
 }
@@ -321,7 +380,8 @@ bool ObjectShard::List(bool filter_invalid, absl::string_view prefix, uint32_t s
     for (uint32_t i = 0; i < object.replica_count; ++i) {
       row.available_replicas += IsAvailable(object, i) ? 1 : 0;
     }
-    if (filter_invalid && row.available_replicas == 0) continue;
+    row.durable = AvailableDurable(handle) != nullptr;
+    if (filter_invalid && !AnyAvailable(handle)) continue;
     row.key = std::string(object.key());
     row.next = {shard, handle + 1};
     row.size_bytes = object.size_bytes;
@@ -354,11 +414,13 @@ std::string ObjectShard::AuditLists(std::vector<SlotUse>* use_by_slot) const {
   return "";
 }
 
-std::string ObjectShard::Audit(std::vector<SlotUse>* use_by_slot) const {
+std::string ObjectShard::Audit(std::vector<SlotUse>* use_by_slot,
+                               std::vector<TicketId>* tickets) const {
   if (std::string error = AuditLists(use_by_slot); !error.empty()) return error;
   uint64_t records = 0;
   uint64_t with_put = 0;
   uint64_t in_objects = 0;
+  uint64_t with_durable = 0;
   std::string error;
   for (uint32_t chunk = 0; chunk < arena_.chunks(); ++chunk) {
     for (Handle handle = arena_.FirstUsed(chunk); handle != 0; handle = arena_.NextUsed(handle)) {
@@ -369,15 +431,29 @@ std::string ObjectShard::Audit(std::vector<SlotUse>* use_by_slot) const {
       if (object.put != 0) {
         ++with_put;
         if (puts_[object.put].object != handle) error = "put record of another object";
-      } else if (object.replica_count == 0) {
+      } else if (object.replica_count == 0 && object.durable == 0) {
         error = "object without replicas and put";
+      }
+      if (object.durable != 0) {
+        auto durable = durable_.find(handle);
+        ++with_durable;
+        if (durable == durable_.end() || durable->second.published == (object.put != 0)) {
+          error = "durable replica of an object";
+        } else if (!durable->second.published) {
+          tickets->push_back(durable->second.ticket);
+        }
       }
     }
   }
   if (records != objects() || records != index_.size()) error = "number of objects";
   if (in_objects != replicas()) error = "number of replicas";
+  if (with_durable != durable_.size() || with_durable != durable_replicas()) {
+    error = "number of durable replicas";
+  }
   uint64_t in_order = 0;
-  for (uint32_t put = oldest_put_; put != 0; put = puts_[put].newer) ++in_order;
+  for (const PutQueue& queue : queues_) {
+    for (uint32_t put = queue.oldest; put != 0; put = puts_[put].newer) ++in_order;
+  }
   uint64_t by_session = 0;
   for (const auto& [session, first] : puts_by_session_) {
     for (uint32_t put = first; put != 0; put = puts_[put].session_next) ++by_session;

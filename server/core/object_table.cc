@@ -23,6 +23,7 @@ void ObjectTable::Count(MasterCounts* counts) const {
     counts->objects += shard->objects();
     counts->replicas += shard->replicas();
     counts->puts_in_progress += shard->puts();
+    counts->durable_replicas += shard->durable_replicas();
   }
 }
 

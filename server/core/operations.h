@@ -21,6 +21,21 @@ enum class PlacementStrategy : uint8_t {
   kLocalFirst,      // a segment of the writing client, then kFreeRatioFirst
 };
 
+// Where the replicas of an object are to lie.
+enum class Durability : uint8_t {
+  kMemory = 0,
+  kMemoryAndDurable = 1,
+  kDurable = 2,
+};
+
+// What a client knows of its upload when a put ends.
+enum class UploadOutcome : uint8_t {
+  kUnspecified = 0,  // there was none, or nothing is known
+  kNotStarted = 1,   // the store never heard of the name, and never will
+  kFinished = 2,     // stored; nothing can land any more
+  kAmbiguous = 3,    // may be stored, and may still land until the deadline and its grace are over
+};
+
 // Limits and time-outs. Each is a flag of the master; see options.cc for its reason.
 struct MasterOptions {
   uint32_t shard_count = 1024;  // power of two, at most 65,536
@@ -44,11 +59,26 @@ struct MasterOptions {
   // When more than half of the clients (and at least this many) seem to die in one round, they get one more chance.
   uint32_t mass_expiry_min_clients = 4;
   int64_t mass_expiry_grace_ms = 3'000;
+  // The durable tier. Without it no put may ask for a durable replica.
+  bool durable_tier = false;
+  std::string name_partition = "00000000";  // the first part of each name in it
+  uint32_t ledger_tickets = 65536;          // at most 16 M
+  uint32_t ledger_client_percent = 25;      // of the tickets, for one client
+  uint32_t ledger_removal_percent = 10;     // of the tickets, left to removed objects that wait for one
+  int64_t upload_timeout_ms = 60'000;       // unless the put names another
+  int64_t upload_timeout_max_ms = 600'000;
+  int64_t upload_grace_ms = 120'000;    // after its deadline an upload may still land so long
+  int64_t publish_window_ms = 600'000;  // after that a put may still be ended so long
   PlacementStrategy strategy = PlacementStrategy::kFreeRatioFirst;
   // Random in the daemon, fixed in tests. Two, because ids are seen by clients, and whoever could compute the seed of the
   // hash from them could choose keys that collide.
   uint64_t seed = 1;       // where ids start
   uint64_t hash_seed = 2;  // of keys
+
+  // Age at which a put with a durable replica is given up. One for all of them, so that they end in the order of their start.
+  int64_t durable_put_release_ms() const {
+    return upload_timeout_max_ms + upload_grace_ms + publish_window_ms;
+  }
 };
 
 struct SegmentSpec {
@@ -83,6 +113,27 @@ struct HeartbeatRequest {
   bool close = false;                           // ends the session
 };
 
+// A put that was offered to another client.
+struct HandoverEntry {
+  std::string key;
+  PutId put;
+  TicketId ticket;
+  uint32_t offer = 0;  // the ledger's number of it
+  uint64_t size_bytes = 0;
+  std::string checksum;
+  Reason refused = Reason::kNone;  // it never was an offer, but has its place in the sequence
+};
+
+// One offer on its way to the receiver.
+struct OfferRow {
+  ClientId from;
+  uint64_t handover_id = 0;
+  uint64_t sequence = 0;
+  HandoverEntry entry;
+  bool open = false;  // false: withdrawn, published or given up; acknowledgements pass it
+  std::string name;   // in the durable tier, while it is open
+};
+
 enum class SessionState : uint8_t { kLive = 1, kOpened = 2, kLost = 3, kClosed = 4 };
 
 struct HeartbeatAnswer {
@@ -90,6 +141,7 @@ struct HeartbeatAnswer {
   ClientEpoch epoch;
   int64_t ttl_ms = 0;
   std::vector<uint64_t> ended_registration_ids;
+  std::vector<OfferRow> offers;  // to this client, not acknowledged yet
 };
 
 // A segment that replicas of one answer point to. `slot` and `lifetime` are the core's own.
@@ -120,17 +172,27 @@ struct GetRow {
   int64_t lease_ms = 0;
   uint32_t first_replica = 0;
   uint32_t replica_count = 0;
+  uint32_t durable = 0;  // place in GetAnswer::durable, from 1 on; 0: no durable replica
+};
+
+// A published replica in the durable tier.
+struct DurableRow {
+  std::string name;
+  std::string checksum;  // as its writer gave it
 };
 
 struct GetAnswer : ReplicaTable {
   std::vector<GetRow> rows;
+  std::vector<DurableRow> durable;
 };
 
 struct PutStartItem {
   absl::string_view key;
   uint64_t size_bytes = 0;
-  uint32_t replicas = 1;
+  uint32_t replicas = 1;  // in memory
   RequestId request;
+  Durability durability = Durability::kMemory;
+  int64_t upload_timeout_ms = 0;  // 0: the master's default
 };
 
 struct PutStartRequest {
@@ -148,14 +210,45 @@ struct PutStartRow {
   uint32_t replica_count = 0;
 };
 
+// Where the durable replica of a put is to be uploaded to, and until when.
+struct UploadRow {
+  uint32_t row = 0;  // of PutStartAnswer::rows
+  std::string name;
+  int64_t time_left_ms = 0;
+};
+
 struct PutStartAnswer : ReplicaTable {
   std::vector<PutStartRow> rows;
+  std::vector<UploadRow> uploads;  // in the order of their rows
 };
 
 // One item of PutEnd and PutRevoke.
 struct PutRef {
   absl::string_view key;
   PutId put;
+  UploadOutcome upload = UploadOutcome::kUnspecified;
+  absl::string_view checksum = {};  // of the uploaded bytes, for readers; at most 128 bytes
+};
+
+// --- hand-over of puts with an unpublished durable replica ---
+
+struct OfferItem {
+  absl::string_view key;
+  PutId put;
+  absl::string_view checksum = {};  // told to the receiver
+};
+
+struct OfferRequest {
+  Session session;
+  ClientId to;
+  uint64_t handover_id = 0;     // chosen by the sender
+  uint64_t first_sequence = 0;  // of items[0]; the others follow
+  absl::Span<const OfferItem> items;
+};
+
+struct OfferAnswer {
+  std::vector<Outcome> rows;
+  uint64_t next_sequence = 0;  // that the next offer must have
 };
 
 // --- lists for operators ---
@@ -197,6 +290,7 @@ struct KeyListing {
   uint32_t replicas = 0;
   uint32_t available_replicas = 0;
   bool put_in_progress = false;
+  bool durable = false;  // a published durable replica
 };
 
 struct ReplicaListing {
@@ -215,6 +309,47 @@ struct ObjectListing {
   bool put_in_progress = false;
   int64_t put_age_ms = 0;
   std::vector<ReplicaListing> replicas;
+  std::string durable_name;  // empty: no durable replica
+  std::string durable_checksum;
+  bool durable_published = false;
+};
+
+// --- the ledger of unpublished names ---
+
+enum class TicketState : uint8_t {
+  kFree = 0,
+  kReserved = 1,    // a client's: the upload may be absent, running or finished
+  kOffered = 2,     // the same, offered to another client that has not acknowledged
+  kPublishing = 3,  // the put is ending
+  kWaiting = 4,     // to be deleted when no upload can land any more
+  kReady = 5,       // to be deleted
+  kDeleting = 6,    // in the request to the store
+};
+
+struct TicketListing {
+  TicketId ticket;
+  std::string name;
+  TicketState state = TicketState::kFree;
+  ClientEpoch owner;             // on whose account; none for removed objects
+  int64_t age_ms = 0;            // of the master's debt; 0 while it is a client's
+  int64_t not_before_left_ms = 0;  // until an upload can land no more
+};
+
+struct LedgerCounts {
+  uint64_t tickets_used = 0;
+  uint64_t tickets_capacity = 0;
+  uint64_t tickets_high_water = 0;
+  uint64_t full_refusals = 0;
+  uint64_t quota_refusals = 0;
+  uint64_t pending_tasks = 0;      // ready or being deleted
+  uint64_t pending_names = 0;      // of these tasks
+  uint64_t quarantined_names = 0;  // kWaiting
+  uint64_t removal_debt = 0;       // removed objects whose names have no ticket yet
+  int64_t oldest_owed_age_ms = 0;
+  uint64_t published_names = 0;  // since start
+  uint64_t unused_names = 0;     // uploads that never started
+  uint64_t deleted_names = 0;    // confirmed deletions
+  uint64_t retried_names = 0;    // given back by an attempt
 };
 
 struct CleanupCounts {
@@ -241,7 +376,9 @@ struct MasterCounts {
   uint64_t replicas = 0;
   uint64_t puts_in_progress = 0;
   uint64_t record_memory_bytes = 0;
+  uint64_t durable_replicas = 0;  // published, or of puts in progress
   CleanupCounts cleanup;
+  LedgerCounts ledger;
 };
 
 }  // namespace holdfast::core

@@ -54,7 +54,13 @@ double Cleanup(const Snapshot& snapshot) {
   return static_cast<double>(snapshot.counts.cleanup.*Member);
 }
 
+template <auto Member>
+double Ledger(const Snapshot& snapshot) {
+  return static_cast<double>(snapshot.counts.ledger.*Member);
+}
+
 using core::CleanupCounts;
+using core::LedgerCounts;
 using core::MasterCounts;
 
 constexpr Row kRows[] = {
@@ -108,6 +114,39 @@ constexpr Row kRows[] = {
     {"holdfast_master_stalls_total", kCounter,
      "Times that the master found that it had been stopped itself.",
      Cleanup<&CleanupCounts::master_stalls>},
+    {"holdfast_durable_replicas", kGauge,
+     "Replicas in the durable tier, published or of puts in progress.",
+     Count<&MasterCounts::durable_replicas>},
+    {"holdfast_ledger_tickets", kGauge, "Tickets for unpublished names.",
+     Ledger<&LedgerCounts::tickets_capacity>},
+    {"holdfast_ledger_tickets_used", kGauge, "Tickets in use: unpublished names.",
+     Ledger<&LedgerCounts::tickets_used>},
+    {"holdfast_ledger_tickets_high_water", kGauge, "Most tickets in use since the start.",
+     Ledger<&LedgerCounts::tickets_high_water>},
+    {"holdfast_ledger_removal_debt", kGauge,
+     "Names of removed objects that wait for a ticket to be deleted under.",
+     Ledger<&LedgerCounts::removal_debt>},
+    {"holdfast_cleanup_pending_tasks", kGauge, "Tasks of the worker that deletes durable names.",
+     Ledger<&LedgerCounts::pending_tasks>},
+    {"holdfast_cleanup_pending_names", kGauge, "Names of these tasks.",
+     Ledger<&LedgerCounts::pending_names>},
+    {"holdfast_cleanup_quarantined", kGauge,
+     "Names that are deleted when no upload can land any more.",
+     Ledger<&LedgerCounts::quarantined_names>},
+    {"holdfast_cleanup_oldest_age_seconds", kGauge,
+     "Age of the oldest durable name that is owed a deletion.",
+     [](const Snapshot& s) {
+       return static_cast<double>(s.counts.ledger.oldest_owed_age_ms) / 1000;
+     }},
+    {"holdfast_ledger_published_names_total", kCounter, "Names that were published.",
+     Ledger<&LedgerCounts::published_names>},
+    {"holdfast_ledger_unused_names_total", kCounter, "Names whose upload never started.",
+     Ledger<&LedgerCounts::unused_names>},
+    {"holdfast_cleanup_deleted_names_total", kCounter, "Names whose deletion was confirmed.",
+     Ledger<&LedgerCounts::deleted_names>},
+    {"holdfast_cleanup_retried_names_total", kCounter,
+     "Names that an attempt did not delete, or not for certain.",
+     Ledger<&LedgerCounts::retried_names>},
     {"process_resident_memory_bytes", kGauge, "Resident memory.",
      [](const Snapshot& s) { return s.resident_bytes; }},
     {"holdfast_heap_bytes", kGauge, "Memory that the allocator holds, in use or kept for later.",
@@ -190,6 +229,32 @@ MetricFamily RpcFamily(const RpcMetrics& metrics) {
   return family;
 }
 
+ClientMetric LabelledCounter(const char* label, const std::string& value, uint64_t count) {
+  ClientMetric metric;
+  metric.label = {{label, value}};
+  metric.counter.value = static_cast<double>(count);
+  return metric;
+}
+
+MetricFamily AdmissionFamily(const LedgerCounts& ledger) {
+  return {"holdfast_ledger_admission_failures_total",
+          "Puts that were refused before their upload for want of a ticket.",
+          MetricType::Counter,
+          {LabelledCounter("reason", "LEDGER_FULL", ledger.full_refusals),
+           LabelledCounter("reason", "CLIENT_QUOTA", ledger.quota_refusals)}};
+}
+
+MetricFamily DeleteFailureFamily(const cleanup::RetryStatistics& statistics) {
+  MetricFamily family{"holdfast_cleanup_delete_failures_total",
+                      "Names that an attempt did not delete, by the store's code.",
+                      MetricType::Counter,
+                      {}};
+  for (const auto& [code, count] : statistics.failures()) {
+    family.metric.push_back(LabelledCounter("code", code, count));
+  }
+  return family;
+}
+
 }  // namespace
 
 std::vector<MetricFamily> MetricsCollector::Collect() const {
@@ -205,6 +270,12 @@ std::vector<MetricFamily> MetricsCollector::Collect() const {
   std::vector<MetricFamily> families;
   for (const Row& row : kRows) families.push_back(SimpleFamily(row, snapshot));
   families.push_back(RpcFamily(*sources_.rpc));
+  families.push_back(AdmissionFamily(snapshot.counts.ledger));
+  families.push_back(DeleteFailureFamily(*sources_.retry));
+  families.push_back({"holdfast_cleanup_delete_seconds",
+                      "Time of the requests to the store that delete names.",
+                      MetricType::Histogram,
+                      {ToHistogram(sources_.retry->requests(), {})}});
   families.push_back({"holdfast_sweep_lock_hold_seconds",
                       "Time that the sweep held a shard's lock.",
                       MetricType::Histogram,

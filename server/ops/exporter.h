@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/base/clock.h"
+#include "server/cleanup/retry_pass.h"
 #include "server/cleanup/sweep_statistics.h"
 #include "server/core/master.h"
 #include "server/ops/rpc_metrics.h"
@@ -25,6 +26,7 @@ struct MetricSources {
   const core::Master* master = nullptr;
   const base::Clock* clock = nullptr;
   const cleanup::SweepStatistics* sweep = nullptr;
+  const cleanup::RetryStatistics* retry = nullptr;
   const RpcMetrics* rpc = nullptr;
 };
 

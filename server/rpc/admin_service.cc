@@ -46,6 +46,24 @@ bool NextKeys(const core::Master& master, KeyList* list, v1::ListKeysResponse* p
   return more && list->left > 0;
 }
 
+// What is left of a listing of unpublished names.
+struct NameList {
+  uint32_t slot = 0;
+  uint64_t left = 0;  // names still wanted
+};
+
+bool NextNames(const core::UnpublishedLedger& ledger, NameList* list, int64_t now_ms,
+               v1::ListUnpublishedResponse* page, bool* worth_sending) {
+  std::vector<core::TicketListing> rows;
+  const bool more =
+      ledger.List(&list->slot, std::min<uint64_t>(list->left, kKeysPerPage), now_ms, &rows);
+  list->left -= rows.size();
+  for (const core::TicketListing& row : rows) ToProto(row, page->add_names());
+  if (more) page->set_resume_token(ToToken({list->slot, 0}));
+  *worth_sending = !rows.empty();
+  return more && list->left > 0;
+}
+
 absl::Status Busy() {
   return core::Refuse(core::Reason::kServerBusy, "too many lists are being made; try again");
 }
@@ -113,6 +131,8 @@ grpc::ServerUnaryReactor* AdminService::GetStatus(grpc::CallbackServerContext* c
     response->set_puts_in_progress(counts.puts_in_progress);
     response->set_rpc_in_flight(static_cast<uint64_t>(context_.observer->in_flight.load()));
     FillCleanup(counts.cleanup, response->mutable_cleanup());
+    response->set_durable_replicas(counts.durable_replicas);
+    FillLedger(counts.ledger, response->mutable_ledger());
     return absl::OkStatus();
   });
 }
@@ -209,9 +229,34 @@ grpc::ServerUnaryReactor* AdminService::GetCleanupStatus(
     grpc::CallbackServerContext* call, const v1::GetCleanupStatusRequest* /*request*/,
     v1::GetCleanupStatusResponse* response) {
   return AnswerQueued(call, base::Method::kGetCleanupStatus, [this, response](int64_t now_ms) {
-    FillCleanup(master_.Count(now_ms).cleanup, response->mutable_cleanup());
+    const core::MasterCounts counts = master_.Count(now_ms);
+    FillCleanup(counts.cleanup, response->mutable_cleanup());
+    FillLedger(counts.ledger, response->mutable_ledger());
     return absl::OkStatus();
   });
+}
+
+void AdminService::FillLedger(const core::LedgerCounts& counts, v1::LedgerStatus* out) const {
+  ToProto(counts, out);
+  for (const auto& [code, count] : context_.retry_statistics->failures()) {
+    (*out->mutable_delete_failures())[code] = count;
+  }
+}
+
+grpc::ServerWriteReactor<v1::ListUnpublishedResponse>* AdminService::ListUnpublished(
+    grpc::CallbackServerContext* /*call*/, const v1::ListUnpublishedRequest* request) {
+  core::KeyCursor cursor;
+  if (!FromToken(request->resume_token(), &cursor)) {
+    return Refused<v1::ListUnpublishedResponse>(
+        base::Method::kListUnpublished,
+        core::Refuse(core::Reason::kBadField,
+                     "list unpublished names: resume_token is not one of this service"));
+  }
+  NameList list{cursor.shard, request->limit() == 0 ? UINT64_MAX : request->limit()};
+  auto next = [this, list](v1::ListUnpublishedResponse* page, bool* worth_sending) mutable {
+    return NextNames(master_.ledger(), &list, context_.clock->NowMs(), page, worth_sending);
+  };
+  return Stream<v1::ListUnpublishedResponse>(base::Method::kListUnpublished, std::move(next));
 }
 
 }  // namespace holdfast::rpc

@@ -41,6 +41,8 @@ class AdminService : public v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* GetCleanupStatus(grpc::CallbackServerContext* call,
                                              const v1::GetCleanupStatusRequest* request,
                                              v1::GetCleanupStatusResponse* response) override;
+  grpc::ServerWriteReactor<v1::ListUnpublishedResponse>* ListUnpublished(
+      grpc::CallbackServerContext* call, const v1::ListUnpublishedRequest* request) override;
 
  private:
   template <typename Response>
@@ -51,6 +53,7 @@ class AdminService : public v1::AdminService::CallbackService {
   template <typename Work>
   grpc::ServerUnaryReactor* AnswerQueued(grpc::CallbackServerContext* call, base::Method method,
                                          Work work);
+  void FillLedger(const core::LedgerCounts& counts, v1::LedgerStatus* out) const;
   void FillCleanup(const core::CleanupCounts& counts, v1::CleanupStatus* out) const;
 
   const ServiceContext context_;

@@ -24,6 +24,11 @@ constexpr std::pair<core::Reason, v1::Reason> kReasons[] = {
     {core::Reason::kTooFewSegments, v1::REASON_TOO_FEW_SEGMENTS},
     {core::Reason::kSegmentLimit, v1::REASON_SEGMENT_LIMIT},
     {core::Reason::kClientLimit, v1::REASON_CLIENT_LIMIT},
+    {core::Reason::kLedgerFull, v1::REASON_LEDGER_FULL},
+    {core::Reason::kClientQuota, v1::REASON_CLIENT_QUOTA},
+    {core::Reason::kNoDurableTier, v1::REASON_NO_DURABLE_TIER},
+    {core::Reason::kOffered, v1::REASON_OFFERED},
+    {core::Reason::kHandoverUnknown, v1::REASON_HANDOVER_UNKNOWN},
     {core::Reason::kSessionUnknown, v1::REASON_SESSION_UNKNOWN},
     {core::Reason::kSessionStale, v1::REASON_SESSION_STALE},
     {core::Reason::kProtocolMismatch, v1::REASON_PROTOCOL_MISMATCH},
@@ -55,6 +60,17 @@ static_assert(int(core::SessionState::kClosed) == v1::HeartbeatResponse::STATE_C
 static_assert(int(core::SegmentState::kMounted) == v1::SEGMENT_STATE_MOUNTED);
 static_assert(int(core::SegmentState::kDraining) == v1::SEGMENT_STATE_DRAINING);
 static_assert(int(core::SegmentState::kGraceful) == v1::SEGMENT_STATE_GRACEFUL);
+static_assert(int(core::Durability::kMemoryAndDurable) == v1::DURABILITY_MEMORY_AND_DURABLE);
+static_assert(int(core::Durability::kDurable) == v1::DURABILITY_DURABLE);
+static_assert(int(core::UploadOutcome::kNotStarted) == v1::UPLOAD_OUTCOME_NOT_STARTED);
+static_assert(int(core::UploadOutcome::kFinished) == v1::UPLOAD_OUTCOME_FINISHED);
+static_assert(int(core::UploadOutcome::kAmbiguous) == v1::UPLOAD_OUTCOME_AMBIGUOUS);
+static_assert(int(core::TicketState::kReserved) == v1::TICKET_STATE_RESERVED);
+static_assert(int(core::TicketState::kOffered) == v1::TICKET_STATE_OFFERED);
+static_assert(int(core::TicketState::kPublishing) == v1::TICKET_STATE_PUBLISHING);
+static_assert(int(core::TicketState::kWaiting) == v1::TICKET_STATE_WAITING);
+static_assert(int(core::TicketState::kReady) == v1::TICKET_STATE_READY);
+static_assert(int(core::TicketState::kDeleting) == v1::TICKET_STATE_DELETING);
 static_assert(int(core::SegmentState::kEnded) == v1::SEGMENT_STATE_ENDED);
 
 void FillSegment(const core::SegmentRow& row, v1::SegmentRef* out) {
@@ -122,6 +138,18 @@ absl::string_view Explain(core::Reason reason) {
       return "too many replicas";
     case core::Reason::kBadId:
       return "request_id is missing";
+    case core::Reason::kLedgerFull:
+      return "every ticket for unpublished names is taken; wait a second or more";
+    case core::Reason::kClientQuota:
+      return "this client holds its share of the tickets; end or revoke puts first";
+    case core::Reason::kNoDurableTier:
+      return "this master has no durable tier";
+    case core::Reason::kOffered:
+      return "the put is offered to another client already";
+    case core::Reason::kHandoverUnknown:
+      return "the hand-over does not go on here: a session has ended, or an offer is missing";
+    case core::Reason::kBadField:
+      return "an argument has no meaning here: a time-out, an outcome of the upload, or a checksum";
     default:
       return "";
   }
@@ -171,7 +199,10 @@ std::vector<absl::string_view> Keys(const google::protobuf::RepeatedPtrField<std
 std::vector<core::PutRef> Puts(const google::protobuf::RepeatedPtrField<v1::PutRef>& puts) {
   std::vector<core::PutRef> out;
   out.reserve(static_cast<size_t>(puts.size()));
-  for (const v1::PutRef& put : puts) out.push_back({put.key(), core::PutId{put.put_id()}});
+  for (const v1::PutRef& put : puts) {
+    out.push_back({put.key(), core::PutId{put.put_id()},
+                   static_cast<core::UploadOutcome>(put.upload() & 0xff), put.checksum()});
+  }
   return out;
 }
 
@@ -180,7 +211,9 @@ std::vector<core::PutStartItem> Items(
   std::vector<core::PutStartItem> out;
   out.reserve(static_cast<size_t>(items.size()));
   for (const v1::PutStartItem& item : items) {
-    out.push_back({item.key(), item.size(), item.replicas(), core::RequestId{item.request_id()}});
+    out.push_back({item.key(), item.size(), item.replicas(), core::RequestId{item.request_id()},
+                   static_cast<core::Durability>(item.durability() & 0xff),
+                   item.upload_timeout_ms()});
   }
   return out;
 }
@@ -204,6 +237,10 @@ void ToProto(const core::GetAnswer& answer, v1::GetResponse* out) {
     result->set_version(row.version.value);
     result->set_lease_ms(static_cast<uint32_t>(row.lease_ms));
     AddReplicas(answer, row, result->mutable_replicas());
+    if (row.durable == 0) continue;
+    const core::DurableRow& durable = answer.durable[row.durable - 1];
+    result->mutable_durable()->set_object_name(durable.name);
+    result->mutable_durable()->set_checksum(durable.checksum);
   }
 }
 
@@ -218,6 +255,11 @@ void ToProto(const core::PutStartAnswer& answer, v1::PutStartResponse* out) {
     if (row.reason != core::Reason::kNone) continue;
     result->set_put_id(row.put.value);
     AddReplicas(answer, row, result->mutable_replicas());
+  }
+  for (const core::UploadRow& upload : answer.uploads) {
+    v1::PutStartResult* result = out->mutable_results(static_cast<int>(upload.row));
+    result->set_object_name(upload.name);
+    result->set_upload_left_ms(static_cast<uint32_t>(upload.time_left_ms));
   }
 }
 
@@ -249,6 +291,7 @@ void ToProto(const core::KeyListing& row, v1::ListedKey* out) {
   out->set_replicas(row.replicas);
   out->set_available_replicas(row.available_replicas);
   out->set_put_in_progress(row.put_in_progress);
+  out->set_durable(row.durable);
 }
 
 void ToProto(const core::ObjectListing& row, v1::GetObjectResponse* out) {
@@ -266,6 +309,48 @@ void ToProto(const core::ObjectListing& row, v1::GetObjectResponse* out) {
     info->set_complete(replica.complete);
     info->set_available(replica.available);
   }
+  if (row.durable_name.empty()) return;
+  out->mutable_durable()->set_object_name(row.durable_name);
+  out->mutable_durable()->set_checksum(row.durable_checksum);
+  out->set_durable_published(row.durable_published);
+}
+
+void ToProto(const core::OfferRow& row, v1::Offer* out) {
+  out->set_from_client_id(std::string(row.from.AsBytes()));
+  out->set_handover_id(row.handover_id);
+  out->set_seq(row.sequence);
+  out->set_open(row.open);
+  if (!row.open) return;
+  out->set_key(row.entry.key);
+  out->set_put_id(row.entry.put.value);
+  out->set_size(row.entry.size_bytes);
+  out->set_object_name(row.name);
+  out->set_checksum(row.entry.checksum);
+}
+
+void ToProto(const core::TicketListing& row, v1::UnpublishedName* out) {
+  out->set_object_name(row.name);
+  out->set_state(static_cast<v1::TicketState>(row.state));
+  out->set_client_epoch(row.owner.value);
+  out->set_owed_age_ms(static_cast<uint64_t>(row.age_ms));
+  out->set_not_before_left_ms(static_cast<uint64_t>(row.not_before_left_ms));
+}
+
+void ToProto(const core::LedgerCounts& counts, v1::LedgerStatus* out) {
+  out->set_tickets_used(counts.tickets_used);
+  out->set_tickets_capacity(counts.tickets_capacity);
+  out->set_tickets_high_water(counts.tickets_high_water);
+  out->set_full_refusals(counts.full_refusals);
+  out->set_quota_refusals(counts.quota_refusals);
+  out->set_pending_tasks(counts.pending_tasks);
+  out->set_pending_names(counts.pending_names);
+  out->set_quarantined_names(counts.quarantined_names);
+  out->set_removal_debt(counts.removal_debt);
+  out->set_oldest_owed_age_ms(static_cast<uint64_t>(counts.oldest_owed_age_ms));
+  out->set_published_names(counts.published_names);
+  out->set_unused_names(counts.unused_names);
+  out->set_deleted_names(counts.deleted_names);
+  out->set_retried_names(counts.retried_names);
 }
 
 void ToProto(const core::CleanupCounts& counts, v1::CleanupStatus* out) {

@@ -40,6 +40,9 @@ void ToProto(const core::SegmentListing& row, v1::SegmentInfo* out);
 void ToProto(const core::ClientListing& row, v1::ClientInfo* out);
 void ToProto(const core::KeyListing& row, v1::ListedKey* out);
 void ToProto(const core::ObjectListing& row, v1::GetObjectResponse* out);
+void ToProto(const core::OfferRow& row, v1::Offer* out);
+void ToProto(const core::TicketListing& row, v1::UnpublishedName* out);
+void ToProto(const core::LedgerCounts& counts, v1::LedgerStatus* out);
 void ToProto(const core::CleanupCounts& counts, v1::CleanupStatus* out);
 
 // A resume token is the cursor in 8 bytes.

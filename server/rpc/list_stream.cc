@@ -22,12 +22,12 @@ base::PassVerdict ListWorker::RunRound() {
   std::function<void()> make_page;
   {
     absl::MutexLock lock(&mu_);
-    if (pages_.empty()) return base::PassVerdict::kIdle;
+    if (pages_.empty()) return base::PassVerdict::Idle();
     make_page = std::move(pages_.front());
     pages_.pop_front();
   }
   make_page();
-  return base::PassVerdict::kMore;
+  return base::PassVerdict::More();
 }
 
 }  // namespace holdfast::rpc

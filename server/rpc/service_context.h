@@ -8,9 +8,11 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "server/base/clock.h"
 #include "server/base/rpc_observer.h"
+#include "server/cleanup/retry_pass.h"
 #include "server/cleanup/sweep_statistics.h"
 #include "server/core/master.h"
 #include "server/rpc/status_mapping.h"
@@ -23,7 +25,10 @@ struct ServiceContext {
   const base::Clock* clock = nullptr;
   base::RpcObserver* observer = nullptr;
   const cleanup::SweepStatistics* sweep_statistics = nullptr;
+  const cleanup::RetryStatistics* retry_statistics = nullptr;
   std::function<void()> request_sweep;  // something has ended
+  std::function<void()> request_retry;  // names in the durable tier are to be deleted
+  std::string durable_store;            // what clients are told of it; empty: there is none
   uint64_t master_id = 0;               // random for each start
 };
 
@@ -38,6 +43,7 @@ void FinishWith(const ServiceContext& service, const grpc::CallbackServerContext
     return;
   }
   const absl::Status status = work(service.clock->NowMs());
+  if (service.master->ledger().TakeAttention()) service.request_retry();
   observed.Done(status.code());
   reactor->Finish(ToGrpc(status));
 }

@@ -81,6 +81,11 @@ grpc::ServerUnaryReactor* StoreService::Heartbeat(grpc::CallbackServerContext* c
       response->add_ended_registration_ids(id);
     }
     response->set_master_id(context_.master_id);
+    if (context_.durable_store.empty()) return absl::OkStatus();
+    response->set_durable_store(context_.durable_store);
+    response->set_ledger_used(master_.ledger().used());
+    response->set_ledger_capacity(master_.ledger().capacity());
+    for (const core::OfferRow& offer : answer->offers) ToProto(offer, response->add_offers());
     return absl::OkStatus();
   });
 }

@@ -49,7 +49,7 @@ TEST(PassWorkerTest, R9_RequestsCoalesce) {
       first_began.Notify();
       release.WaitForNotification();
     }
-    return PassVerdict::kIdle;
+    return PassVerdict::Idle();
   });
   worker.Request();
   ASSERT_TRUE(first_began.WaitForNotificationWithTimeout(kLong));
@@ -73,7 +73,7 @@ TEST(PassWorkerTest, R9_ARoundThatBeginsAfterARequestCoversIt) {
   RoundCounter covered_all;
   PassWorker worker("test", {}, [&] {
     if (asked.load() == kThreads * kRequests) covered_all.Begin();
-    return PassVerdict::kIdle;
+    return PassVerdict::Idle();
   });
   std::vector<std::thread> requesters;
   requesters.reserve(kThreads);
@@ -93,9 +93,9 @@ TEST(PassWorkerTest, R9_ARoundThatBeginsAfterARequestCoversIt) {
 TEST(PassWorkerTest, R10_NoRoundAfterStopInAThousandCycles) {
   for (int i = 0; i < 1'000; ++i) {
     auto rounds = std::make_unique<RoundCounter>();
-    PassWorker worker("test", {.interval_ms = i % 3}, [&rounds, i] {
+    PassWorker worker("test", {.first_round_after_ms = i % 3}, [&rounds, i] {
       rounds->Begin();
-      return i % 2 == 0 ? PassVerdict::kMore : PassVerdict::kIdle;
+      return i % 2 == 0 ? PassVerdict::More() : PassVerdict::After(i % 3);
     });
     worker.Request();
     if (i % 4 == 0) {
@@ -113,7 +113,7 @@ TEST(PassWorkerTest, R10_DestructionStopsWhileOthersRequest) {
     RoundCounter counter;
     auto worker = std::make_unique<PassWorker>("test", PassWorker::Options{}, [&] {
       counter.Begin();
-      return PassVerdict::kIdle;
+      return PassVerdict::Idle();
     });
     std::thread requester([&] {
       for (int j = 0; j < 20; ++j) worker->Request();
@@ -132,7 +132,7 @@ TEST(PassWorkerTest, R10_StopWaitsForTheRoundThatRuns) {
     began.Notify();
     release.WaitForNotification();
     finished = true;
-    return PassVerdict::kIdle;
+    return PassVerdict::Idle();
   });
   worker.Request();
   ASSERT_TRUE(began.WaitForNotificationWithTimeout(kLong));
@@ -146,9 +146,9 @@ TEST(PassWorkerTest, R10_StopWaitsForTheRoundThatRuns) {
 
 TEST(PassWorkerTest, R10_StopMayBeCalledAgainAndByManyAtOnce) {
   RoundCounter counter;
-  PassWorker worker("test", {.interval_ms = 1}, [&] {
+  PassWorker worker("test", {}, [&] {
     counter.Begin();
-    return PassVerdict::kMore;
+    return PassVerdict::More();
   });
   worker.Request();
   ASSERT_TRUE(counter.WaitFor(1, kLong));
@@ -171,18 +171,31 @@ TEST(PassWorkerTest, R10_StopMayBeCalledAgainAndByManyAtOnce) {
 TEST(PassWorkerTest, MoreRunsTheNextRoundAtOnce) {
   RoundCounter counter;
   PassWorker worker("test", {},
-                    [&] { return counter.Begin() < 5 ? PassVerdict::kMore : PassVerdict::kIdle; });
+                    [&] { return counter.Begin() < 5 ? PassVerdict::More() : PassVerdict::Idle(); });
   worker.Request();
   EXPECT_TRUE(counter.WaitFor(5, kLong));
 }
 
-TEST(PassWorkerTest, AnIdleWorkerRunsARoundEachInterval) {
+TEST(PassWorkerTest, ARoundSaysWhenTheNextOneIsDue) {
   RoundCounter counter;
-  PassWorker worker("test", {.interval_ms = 1}, [&] {
+  PassWorker worker("test", {.first_round_after_ms = 1}, [&] {
     counter.Begin();
-    return PassVerdict::kIdle;
+    return PassVerdict::After(1);
   });
   EXPECT_TRUE(counter.WaitFor(3, kLong));
+}
+
+// A worker whose next round is far away must hear a request all the same.
+TEST(PassWorkerTest, ARequestDoesNotWaitForTheNextRoundToBeDue) {
+  RoundCounter counter;
+  PassWorker worker("test", {}, [&] {
+    counter.Begin();
+    return PassVerdict::After(3'600'000);
+  });
+  worker.Request();
+  ASSERT_TRUE(counter.WaitFor(1, kLong));
+  worker.Request();
+  EXPECT_TRUE(counter.WaitFor(2, kLong));
 }
 
 }  // namespace

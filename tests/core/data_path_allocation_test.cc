@@ -63,7 +63,7 @@ TEST_F(DataPathTest, R14_AvailabilityChecksAllocateNothing) {
   int available = 0;
   for (int i = 0; i < kTimes; ++i) {
     const ObjectRecord& object = shard.At(handle);
-    available += shard.IsAvailable(object, 0) && shard.AnyAvailable(object) ? 1 : 0;
+    available += shard.IsAvailable(object, 0) && shard.AnyAvailable(handle) ? 1 : 0;
   }
   const uint64_t after = allocations.load();
   EXPECT_EQ(available, kTimes);

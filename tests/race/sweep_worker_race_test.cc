@@ -44,9 +44,9 @@ TEST_F(SweepWorkerRaceTest, R9_NothingIsLeftAfterTheLastOfManyRequests) {
     absl::Notification clean;
     base::PassWorker worker("sweep", {}, [&] {
       const bool all = unmounted.load() == kUnmounters;
-      if (sweep_pass().Run()) return base::PassVerdict::kMore;
+      if (sweep_pass().Run()) return base::PassVerdict::More();
       if (all && !clean.HasBeenNotified()) clean.Notify();
-      return base::PassVerdict::kIdle;
+      return base::PassVerdict::Idle();
     });
     testing::Parallel threads;
     for (const RegistrationId id : ids) {
@@ -72,7 +72,7 @@ TEST_F(SweepWorkerRaceTest, R10_NoSweepRunsAfterStopWhoeverRequests) {
     auto rounds = std::make_unique<int>(0);  // deliberately plain: Stop is what orders it
     base::PassWorker worker("sweep", {}, [&] {
       ++*rounds;
-      return sweep_pass().Run() ? base::PassVerdict::kMore : base::PassVerdict::kIdle;
+      return sweep_pass().Run() ? base::PassVerdict::More() : base::PassVerdict::Idle();
     });
     std::thread unmounter([&] {
       worker.Request();

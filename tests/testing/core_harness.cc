@@ -143,6 +143,8 @@ Started CoreHarness::Start(const core::Session& session, const std::string& key,
   item.size_bytes = wish.size_bytes;
   item.replicas = wish.replicas;
   item.request = core::RequestId{wish.request != 0 ? wish.request : ++next_request_};
+  item.durability = wish.durability;
+  item.upload_timeout_ms = wish.upload_timeout_ms;
   const std::vector<absl::string_view> preferred(wish.segments.begin(), wish.segments.end());
   core::PutStartRequest request;
   request.session = session;
@@ -158,20 +160,25 @@ Started CoreHarness::Start(const core::Session& session, const std::string& key,
   started.reason = row.reason;
   started.put = row.put;
   started.places = PlacesOf(answer, row.first_replica, row.replica_count);
+  if (!answer.uploads.empty()) {
+    started.upload = answer.uploads.at(0).name;
+    started.upload_left_ms = answer.uploads.at(0).time_left_ms;
+  }
   return started;
 }
 
 core::Reason CoreHarness::End(const core::Session& session, const std::string& key,
-                              core::PutId put) {
-  const core::PutRef item{key, put};
+                              core::PutId put, core::UploadOutcome upload,
+                              const std::string& checksum) {
+  const core::PutRef item{key, put, upload, checksum};
   std::vector<core::Outcome> answer;
   const core::Reason refused = Settle(master_.PutEnd(session, {&item, 1}, Now(), &answer));
   return refused != core::Reason::kNone ? refused : answer.at(0).reason;
 }
 
 core::Reason CoreHarness::Revoke(const core::Session& session, const std::string& key,
-                                 core::PutId put) {
-  const core::PutRef item{key, put};
+                                 core::PutId put, core::UploadOutcome upload) {
+  const core::PutRef item{key, put, upload, {}};
   std::vector<core::Outcome> answer;
   const core::Reason refused = Settle(master_.PutRevoke(session, {&item, 1}, Now(), &answer));
   return refused != core::Reason::kNone ? refused : answer.at(0).reason;
@@ -212,6 +219,10 @@ Found CoreHarness::Get(const std::string& key) {
   found.size_bytes = row.size_bytes;
   found.lease_ms = row.lease_ms;
   found.places = PlacesOf(answer, row.first_replica, row.replica_count);
+  if (row.durable != 0) {
+    found.durable = answer.durable.at(row.durable - 1).name;
+    found.checksum = answer.durable.at(row.durable - 1).checksum;
+  }
   return found;
 }
 

@@ -44,6 +44,8 @@ struct Started {
   core::Reason reason = core::Reason::kNone;
   core::PutId put;
   std::vector<Place> places;
+  std::string upload;  // name of the durable replica; empty: none
+  int64_t upload_left_ms = 0;
 };
 
 // Answer for one key of Get.
@@ -53,6 +55,8 @@ struct Found {
   uint64_t size_bytes = 0;
   int64_t lease_ms = 0;
   std::vector<Place> places;
+  std::string durable;  // name of the durable replica; empty: none
+  std::string checksum;
 };
 
 struct PutWish {
@@ -61,6 +65,8 @@ struct PutWish {
   uint64_t request = 0;                    // 0: one that was not used before
   std::vector<std::string> segments = {};  // preferred, by name
   bool prefer_local = false;
+  core::Durability durability = core::Durability::kMemory;
+  int64_t upload_timeout_ms = 0;
 };
 
 // Sixteen shards, so that a test looks at all of them often and audits cost little.
@@ -111,8 +117,11 @@ class CoreHarness {
   // --- objects ---
 
   Started Start(const core::Session& session, const std::string& key, const PutWish& wish = {});
-  core::Reason End(const core::Session& session, const std::string& key, core::PutId put);
-  core::Reason Revoke(const core::Session& session, const std::string& key, core::PutId put);
+  core::Reason End(const core::Session& session, const std::string& key, core::PutId put,
+                   core::UploadOutcome upload = core::UploadOutcome::kUnspecified,
+                   const std::string& checksum = "");
+  core::Reason Revoke(const core::Session& session, const std::string& key, core::PutId put,
+                      core::UploadOutcome upload = core::UploadOutcome::kUnspecified);
   // Start and end. Fails the test if either is refused.
   Started Put(const core::Session& session, const std::string& key, const PutWish& wish = {});
   Started PutOn(const core::Session& session, const std::string& key, const std::string& segment);

@@ -42,6 +42,11 @@ enum class Reason : int {
   kTooFewSegments = 22,
   kSegmentLimit = 23,
   kClientLimit = 24,
+  kLedgerFull = 25,
+  kClientQuota = 26,
+  kNoDurableTier = 27,
+  kOffered = 28,
+  kHandoverUnknown = 29,
   kSessionUnknown = 30,
   kSessionStale = 31,
   kProtocolMismatch = 32,
@@ -90,10 +95,27 @@ struct ReplicaLocation {
 };
 using ReplicaLocations = absl::InlinedVector<ReplicaLocation, 2>;
 
+// Where the replicas of an object are to lie.
+enum class Durability : int {
+  kMemory = 0,
+  kMemoryAndDurable = 1,  // on segments, and in the durable tier
+  kDurable = 2,           // in the durable tier alone
+};
+
+// What is known of an upload to the durable tier when its put ends.
+enum class UploadOutcome : int {
+  kUnspecified = 0,  // there was none, or nothing is known
+  kNotStarted = 1,   // the store never heard of the name, and never will
+  kFinished = 2,     // stored; nothing can land any more
+  kAmbiguous = 3,    // may be stored, and may still land
+};
+
 struct PutItem {
   std::string key;  // any bytes, 1 to 1,024
   uint64_t size_bytes = 0;
-  uint32_t replicas = 1;
+  uint32_t replicas = 1;  // in memory
+  Durability durability = Durability::kMemory;
+  std::chrono::milliseconds upload_timeout{0};  // 0: the master's default
 };
 
 struct PutOptions {
@@ -106,11 +128,48 @@ struct StartedPut {
   ItemStatus status;
   uint64_t put_id = 0;
   ReplicaLocations replicas;
+  std::string object_name;  // in the durable tier; empty: no durable replica
+  // The upload must have ended by then; measured from before the request was sent.
+  std::chrono::steady_clock::time_point upload_deadline;
 };
 
 struct PutRef {
   std::string key;
   uint64_t put_id = 0;
+  // Of the durable replica. PutEnd publishes it when it is kFinished, and otherwise ends the put in memory alone.
+  UploadOutcome upload = UploadOutcome::kUnspecified;
+  std::string checksum = {};  // told to readers; at most 128 bytes
+};
+
+// What became of an upload, and of a whole durable put.
+struct UploadResult {
+  ItemStatus status;
+  UploadOutcome outcome = UploadOutcome::kUnspecified;
+  std::string checksum;
+};
+
+struct DurablePutResult {
+  ItemStatus status;   // the first error
+  ItemStatus cleanup;  // of taking the put back after it; never replaces it
+  uint64_t version = 0;
+};
+
+// A put with an unpublished durable replica on its way from one client to another.
+struct OfferedPut {
+  std::array<uint8_t, 16> from_client_id{};
+  uint64_t handover_id = 0;
+  uint64_t sequence = 0;
+  bool open = false;  // false: withdrawn or over; acknowledge its number like the others
+  std::string key;
+  uint64_t put_id = 0;
+  uint64_t size_bytes = 0;
+  std::string object_name;
+  std::string checksum;
+};
+
+struct OfferResult {
+  std::vector<ItemStatus> items;
+  uint64_t next_sequence = 0;  // that the next offer must have
 };
 
 struct FoundObject {
@@ -120,6 +179,8 @@ struct FoundObject {
   // The bytes may be read until then; measured from before the request was sent, so it never promises too much.
   std::chrono::steady_clock::time_point lease_end;
   ReplicaLocations replicas;
+  std::string object_name;  // in the durable tier; empty: no durable replica
+  std::string checksum;     // of that one, as its writer gave it
 };
 
 struct SegmentOptions {
@@ -140,6 +201,8 @@ struct SessionEvents {
   std::function<void(size_t remounted, size_t wanted)> on_reopened;
   // The master has ended these registrations: refuse access to them.
   std::function<void(const std::vector<uint64_t>& registration_ids)> on_registrations_ended;
+  // Puts that other clients offer to this one, in order, again with each heartbeat until they are acknowledged.
+  std::function<void(const std::vector<OfferedPut>& puts)> on_offers;
 };
 
 struct ClientOptions {
@@ -150,6 +213,9 @@ struct ClientOptions {
   std::chrono::milliseconds deadline{5000};          // of each call
   std::chrono::milliseconds connect_deadline{5000};  // of Connect
   bool open_session = true;  // false: only reads and administration are possible
+  // The durable tier ("file://...", "s3://..."); empty: where the master says. Credentials of S3 come from the usual
+  // AWS_* variables.
+  std::string durable_store;
   SessionEvents events;
 };
 
@@ -183,6 +249,31 @@ class Client {
   // Never repeated by the library: a second removal might hit a newer object.
   virtual absl::StatusOr<std::vector<ItemStatus>> Remove(absl::Span<const std::string> keys,
                                                          bool force = false) = 0;
+
+  // --- the durable tier ---
+
+  // Uploads the durable replica of a put that was started. `payload` is freed when the upload has ended, whatever became
+  // of it, before anything else is done.
+  virtual UploadResult Upload(const StartedPut& put, std::string payload) = 0;
+  // A whole put of one object whose only replica is durable: start, upload, end. When the upload fails, the put is revoked with
+  // what is known of it, so that the master deletes the name. A full ledger is waited for, as long as the deadline allows.
+  virtual DurablePutResult PutDurable(const std::string& key, std::string payload) = 0;
+  // The bytes of the durable replica of an object that Get has found. NOT_FOUND when it has none, or it was removed.
+  virtual absl::StatusOr<std::string> ReadDurable(const FoundObject& object) = 0;
+
+  // Hand-over of puts with an unpublished durable replica. `handover_id` is a queue to one receiver, for as long as both
+  // sessions live; `sequence` is the number of the first put, 0 at the start. The sender owns them until they are
+  // acknowledged. `checksum` of each is told to the receiver, `upload` is not used.
+  virtual absl::StatusOr<OfferResult> OfferPuts(const std::array<uint8_t, 16>& to_client_id,
+                                                uint64_t handover_id, uint64_t sequence,
+                                                absl::Span<const PutRef> puts) = 0;
+  // Takes over everything before `next_expected`; returns where the hand-over stands.
+  virtual absl::StatusOr<uint64_t> AcknowledgeOffers(const std::array<uint8_t, 16>& from_client_id,
+                                                     uint64_t handover_id,
+                                                     uint64_t next_expected) = 0;
+  // Keeps what was not acknowledged, from `sequence` on, `count` of them (0: all); returns how many.
+  virtual absl::StatusOr<uint64_t> WithdrawOffers(uint64_t handover_id, uint64_t sequence,
+                                                  uint64_t count) = 0;
 
   virtual std::array<uint8_t, 16> client_id() const = 0;
   virtual uint64_t client_epoch() const = 0;
