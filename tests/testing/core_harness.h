@@ -43,8 +43,8 @@ struct Place {
 struct Started {
   core::Reason reason = core::Reason::kNone;
   core::PutId put;
-  std::vector<Place> places;
-  std::string upload;  // name of the durable replica; empty: none
+  std::vector<Place> places = {};
+  std::string upload = {};  // name of the durable replica; empty: none
   int64_t upload_left_ms = 0;
 };
 
