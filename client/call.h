@@ -60,8 +60,8 @@ class Caller {
 
   // The master's refusal with its reason, or the error of the transport. `response` is complete only after OK.
   template <class Request, class Response, class Stub>
-  absl::Status Call(Method<Request, Response, Stub> method, const Request& request, Response* response,
-                    const CallSettings& settings) {
+  absl::Status Call(Method<Request, Response, Stub> method, const Request& request,
+                    Response* response, const CallSettings& settings) {
     budget_.Earn();
     absl::Status status = Attempt(method, request, response, settings);
     if (status.code() != absl::StatusCode::kUnavailable || !settings.repeatable) return status;

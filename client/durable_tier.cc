@@ -12,7 +12,9 @@
 namespace holdfast::client {
 namespace {
 
-absl::Time ToTime(std::chrono::steady_clock::time_point deadline) { return absl::Now() + Remaining(deadline); }
+absl::Time ToTime(std::chrono::steady_clock::time_point deadline) {
+  return absl::Now() + Remaining(deadline);
+}
 
 ItemStatus ToItem(const absl::Status& status) {
   ItemStatus item;
@@ -113,9 +115,8 @@ absl::StatusOr<std::string> DurableTier::Read(const FoundObject& object, Deadlin
   const auto store = Store();
   if (!store.ok()) return store.status();
   std::string bytes(object.size_bytes, '\0');
-  absl::Status status = (*store)->Download(object.object_name, 0,
-                                           absl::MakeSpan(bytes.data(), bytes.size()),
-                                           ToTime(deadline));
+  absl::Status status = (*store)->Download(
+      object.object_name, 0, absl::MakeSpan(bytes.data(), bytes.size()), ToTime(deadline));
   if (!status.ok()) return status;
   return bytes;
 }

@@ -81,23 +81,24 @@ void App::StartWorkers() {
   if (!options_.start_workers) return;
   // From now on a pause of the monitor is noticed, also one before its first round.
   timeout_pass_.Run();
-  sweep_worker_ = std::make_unique<base::PassWorker>("sweep", base::PassWorker::Options{.background = true},
-                                                     [this] { return SweepRound(); });
+  sweep_worker_ = std::make_unique<base::PassWorker>(
+      "sweep", base::PassWorker::Options{.background = true}, [this] { return SweepRound(); });
   if (store_ != nullptr) {
     retry_worker_ = std::make_unique<base::PassWorker>("retry", base::PassWorker::Options{},
                                                        [this] { return retry_pass_.Run(); });
   }
   monitor_worker_ = std::make_unique<base::PassWorker>(
-      "monitor", base::PassWorker::Options{.first_round_after_ms = kMonitorIntervalMs}, [this] { return MonitorRound(); });
+      "monitor", base::PassWorker::Options{.first_round_after_ms = kMonitorIntervalMs},
+      [this] { return MonitorRound(); });
 }
 
 absl::Status App::Serve() {
   // A file of an earlier run would send whoever waits for it to a port that nobody serves.
   if (!options_.port_file.empty()) std::remove(options_.port_file.c_str());
   if (options_.metrics_listen != "off") {
-    auto exporter = ops::Exporter::Start(options_.metrics_listen,
-                                         {&master_, clock_, &sweep_statistics_,
-                                          &retry_statistics_, &rpc_metrics_});
+    auto exporter = ops::Exporter::Start(
+        options_.metrics_listen,
+        {&master_, clock_, &sweep_statistics_, &retry_statistics_, &rpc_metrics_});
     if (!exporter.ok()) return exporter.status();
     exporter_ = *std::move(exporter);
   }
@@ -183,8 +184,8 @@ void App::StopRetrying() {
   // An operator can find them: whatever lies below the prefix and is in no later master's metadata.
   spdlog::warn(
       "event=names_left prefix={} tickets={} ready={} quarantined={} removal_debt={} store={}",
-      master_.ledger().name_prefix(), left.tickets_used, left.pending_names,
-      left.quarantined_names, left.removal_debt, options_.durable_store);
+      master_.ledger().name_prefix(), left.tickets_used, left.pending_names, left.quarantined_names,
+      left.removal_debt, options_.durable_store);
 }
 
 void App::Stop() {

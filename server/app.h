@@ -31,7 +31,7 @@ namespace holdfast {
 // Serves from Start to Stop. Stop is for one thread, once or more often.
 class App {
  public:
-  // UNAVAILABLE when an address cannot be bound, INTERNAL when the port file cannot be written. 
+  // UNAVAILABLE when an address cannot be bound, INTERNAL when the port file cannot be written.
   // INVALID_ARGUMENT for a durable store that cannot be used. `clock` none: the machine's; `store` none: that of the options.
   static absl::StatusOr<std::unique_ptr<App>> Start(const Options& options,
                                                     const base::Clock* clock = nullptr,

@@ -139,10 +139,11 @@ void AddTimes(CLI::App* app, core::MasterOptions* master) {
 
 void AddDurableTier(CLI::App* app, Options* options) {
   core::MasterOptions& master = options->master;
-  app->add_option("--durable-store", options->durable_store,
-                  "where durable replicas lie: file:///DIR or "
-                  "s3://BUCKET/PREFIX?endpoint=URL&region=NAME&path_style=true, with the usual AWS_* "
-                  "variables; clients are told it. Empty: no durable tier");
+  app->add_option(
+      "--durable-store", options->durable_store,
+      "where durable replicas lie: file:///DIR or "
+      "s3://BUCKET/PREFIX?endpoint=URL&region=NAME&path_style=true, with the usual AWS_* "
+      "variables; clients are told it. Empty: no durable tier");
   app->add_option("--name-partition", master.name_partition,
                   "first part of every name in the durable tier; masters that share a store need "
                   "different ones")
@@ -151,13 +152,15 @@ void AddDurableTier(CLI::App* app, Options* options) {
                   "names in the durable tier that may be unpublished at a time: bounds what a dead "
                   "store leaves behind, and memory")
       ->check(CLI::Range(1u, 1u << 24));
-  app->add_option("--ledger-client-percent", master.ledger_client_percent,
-                  "[%] of the tickets that one client may hold, so that one broken uploader does not "
-                  "stop all")
+  app->add_option(
+         "--ledger-client-percent", master.ledger_client_percent,
+         "[%] of the tickets that one client may hold, so that one broken uploader does not "
+         "stop all")
       ->check(CLI::Range(1u, 100u));
-  app->add_option("--ledger-removal-percent", master.ledger_removal_percent,
-                  "[%] of the tickets that new puts leave to removed objects while some of these wait "
-                  "for one")
+  app->add_option(
+         "--ledger-removal-percent", master.ledger_removal_percent,
+         "[%] of the tickets that new puts leave to removed objects while some of these wait "
+         "for one")
       ->check(CLI::Range(0u, 90u));
   auto add = [app](const std::string& name, int64_t* value, const std::string& help, int64_t min) {
     app->add_option("--" + name, *value, "[ms] " + help)->check(CLI::Range(min, kDayMs));

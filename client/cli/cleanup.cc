@@ -15,9 +15,9 @@ Properties LedgerLines(const v1::LedgerStatus& ledger) {
   Properties lines;
   lines.Add("tickets", absl::StrCat(ledger.tickets_used(), " of ", ledger.tickets_capacity(),
                                     " used, at most ", ledger.tickets_high_water()));
-  lines.Add("names to delete", absl::StrCat(ledger.pending_names(), " in ", ledger.pending_tasks(),
-                                            " tasks, ", ledger.quarantined_names(),
-                                            " whose upload may still land"));
+  lines.Add("names to delete",
+            absl::StrCat(ledger.pending_names(), " in ", ledger.pending_tasks(), " tasks, ",
+                         ledger.quarantined_names(), " whose upload may still land"));
   lines.Add("removed objects without a ticket", absl::StrCat(ledger.removal_debt()));
   lines.Add("oldest is owed for", HumanDuration(ledger.oldest_owed_age_ms()));
   lines.Add("published names", absl::StrCat(ledger.published_names()));

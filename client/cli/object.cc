@@ -136,7 +136,8 @@ int GetObjects(Context& context) {
     if (!object.status.ok()) continue;
     found_any = true;
     table.Add({(*keys)[i], HumanSize(object.size_bytes),
-               HumanDuration(MillisecondsUntil(object.lease_end)), ReplicasText(object.replicas, object.object_name)});
+               HumanDuration(MillisecondsUntil(object.lease_end)),
+               ReplicasText(object.replicas, object.object_name)});
   }
   if (context.json()) {
     context.PrintJson(ToMessage(*objects));
@@ -193,7 +194,8 @@ std::vector<Command> ObjectCommands() {
   get.positional_max = kAnyNumber;
   get.help =
       "Shows where objects lie, and takes a lease on each. Exit 1 when one is not found.\n"
-      "Replicas are written as ENDPOINT+OFFSET@REGISTRATION, one in the durable tier as durable:NAME.";
+      "Replicas are written as ENDPOINT+OFFSET@REGISTRATION, one in the durable tier as "
+      "durable:NAME.";
   get.flags = {{"file", "PATH", "new file to write the bytes of the object's durable replica to"},
                kKeyBase64Flag};
   get.run = &GetObjects;

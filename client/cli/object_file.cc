@@ -45,8 +45,8 @@ absl::Status WriteNewFile(const std::string& path, absl::string_view bytes) {
   }
   const bool closed = close(file) == 0;
   if (bytes.empty() && closed) return absl::OkStatus();
-  absl::Status status = absl::InternalError(
-      absl::StrCat("cannot write '", path, "': ", std::strerror(errno)));
+  absl::Status status =
+      absl::InternalError(absl::StrCat("cannot write '", path, "': ", std::strerror(errno)));
   unlink(path.c_str());
   return status;
 }

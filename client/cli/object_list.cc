@@ -105,9 +105,9 @@ int ShowObject(Context& context) {
   if (object->put_in_progress())
     lines.Add("put in progress for", HumanDuration(object->put_age_ms()));
   if (object->has_durable()) {
-    lines.Add("durable replica", absl::StrCat(object->durable().object_name(), ", ",
-                                              object->durable_published() ? "published"
-                                                                          : "not published yet"));
+    lines.Add("durable replica",
+              absl::StrCat(object->durable().object_name(), ", ",
+                           object->durable_published() ? "published" : "not published yet"));
     lines.Add("its checksum", object->durable().checksum());
   }
   lines.Write(context.out());

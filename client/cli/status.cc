@@ -43,10 +43,9 @@ int ShowStatus(Context& context) {
                          status->cleanup().ended_replicas_waiting(), " ranges waiting"));
   if (const v1::LedgerStatus& ledger = status->ledger(); ledger.tickets_capacity() > 0) {
     lines.Add("durable replicas", absl::StrCat(status->durable_replicas()));
-    lines.Add("unpublished names", absl::StrCat(ledger.tickets_used(), " of ",
-                                                ledger.tickets_capacity(), " tickets",
-                                                Share(ledger.tickets_used(),
-                                                      ledger.tickets_capacity())));
+    lines.Add("unpublished names",
+              absl::StrCat(ledger.tickets_used(), " of ", ledger.tickets_capacity(), " tickets",
+                           Share(ledger.tickets_used(), ledger.tickets_capacity())));
   }
   lines.Write(context.out());
   return kDone;

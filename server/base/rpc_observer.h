@@ -40,17 +40,17 @@ enum class Method : uint8_t {
 };
 
 inline constexpr std::array<absl::string_view, 23> kMethodNames = {
-    "Heartbeat",       "MountSegment",
-    "UnmountSegment",  "RemountSegments",
-    "PutStart",        "PutEnd",
-    "PutRevoke",       "Get",
-    "Exists",          "Remove",
-    "GetStatus",       "ListSegments",
-    "ListClients",     "ListKeys",
-    "GetObject",       "DrainSegment",
-    "UndrainSegment",  "UnmountSegmentByOperator",
+    "Heartbeat",        "MountSegment",
+    "UnmountSegment",   "RemountSegments",
+    "PutStart",         "PutEnd",
+    "PutRevoke",        "Get",
+    "Exists",           "Remove",
+    "GetStatus",        "ListSegments",
+    "ListClients",      "ListKeys",
+    "GetObject",        "DrainSegment",
+    "UndrainSegment",   "UnmountSegmentByOperator",
     "GetCleanupStatus", "ListUnpublished",
-    "OfferTickets",    "AckTickets",
+    "OfferTickets",     "AckTickets",
     "WithdrawOffer"};
 
 // Thread-safe.

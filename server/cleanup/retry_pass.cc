@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "absl/strings/ascii.h"
 #include "absl/time/clock.h"
 #include "server/core/segment_slot.h"
 
@@ -16,7 +17,11 @@ bool IsConfirmed(const tier::DeleteResult& result) {
 
 }  // namespace
 
-void RetryStatistics::RecordFailure(const std::string& code) {
+void RetryStatistics::RecordFailure(std::string code) {
+  // It comes from outside, and becomes a label.
+  for (char& c : code) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
   absl::MutexLock lock(&mu_);
   const bool known = failures_.size() < kCodesMax || failures_.count(code) > 0;
   ++failures_[known ? code : "other"];

@@ -25,7 +25,7 @@ class RetryStatistics {
  public:
   void RecordRequest(int64_t ns) { requests_.Record(ns); }
   // A name that was not confirmed, by the store's code. Codes beyond a few dozen are counted as "other".
-  void RecordFailure(const std::string& code);
+  void RecordFailure(std::string code);
 
   const base::DurationHistogram& requests() const { return requests_; }
   std::map<std::string, uint64_t> failures() const;

@@ -12,6 +12,8 @@ namespace {
 
 // Bound of one step of the quarantine.
 constexpr size_t kDueRangesMax = 4096;
+// What a client may always have offered.
+constexpr uint32_t kHandoverEntriesMin = 16;
 
 }  // namespace
 
@@ -22,7 +24,7 @@ Master::Master(const MasterOptions& options)
       registry_(options, &slots_, &placement_),
       sessions_(options),
       ledger_(options),
-      handovers_(options.ledger_tickets / 4),
+      handovers_(std::max(options.ledger_tickets / 4, kHandoverEntriesMin)),
       table_(options, &registry_),
       first_put_(FirstId(options.seed, /*stream=*/3)),
       next_put_(first_put_) {}
@@ -199,7 +201,7 @@ void Master::SettleQuarantine(uint32_t slot, int64_t now_ms) {
   Freed freed;
   for (const QuarantinedRange& range : quarantine_.TakeSlot(slot)) {
     freed.ranges.push_back({slot, range.range, range.offset_bytes, range.size_bytes, range.until_ms,
-                     /*may_be_written=*/true});
+                            /*may_be_written=*/true});
   }
   Release(freed, now_ms);
 }

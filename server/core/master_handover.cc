@@ -68,8 +68,7 @@ absl::Status Master::OfferTickets(const OfferRequest& request, OfferAnswer* answ
   for (size_t i = 0; i < request.items.size(); ++i) {
     const uint64_t sequence = request.first_sequence + i;
     if (sequence < next) {
-      answer->rows.push_back(
-          {handovers_.AnswerTo(request.session, request.handover_id, sequence)});
+      answer->rows.push_back({handovers_.AnswerTo(request.session, request.handover_id, sequence)});
       continue;
     }
     // A gap would never be acknowledged.
@@ -126,8 +125,7 @@ absl::Status Master::WithdrawOffer(const Session& session, uint64_t handover_id,
                                    uint64_t first_sequence, uint64_t count, uint64_t* withdrawn) {
   if (absl::Status status = sessions_.Check(session); !status.ok()) return status;
   std::vector<HandoverEntry> entries;
-  const Reason reason =
-      handovers_.Entries(session, handover_id, first_sequence, count, &entries);
+  const Reason reason = handovers_.Entries(session, handover_id, first_sequence, count, &entries);
   if (reason != Reason::kNone) {
     return Refuse(reason, absl::StrCat("withdraw: no hand-over ", handover_id, " of this session"));
   }

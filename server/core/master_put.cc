@@ -179,9 +179,9 @@ PutStartRow Master::InsertOnePut(const PutStartRequest& request, const PutStartI
           shard.Erase(handle, ObjectShard::Writer{}, now_ms, &freed);
         }
         const PutId put{next_put_.fetch_add(1, std::memory_order_relaxed)};
-        const Handle inserted = shard.Insert(
-            hash, {item.key, item.size_bytes, put, request.session.epoch, item.request, now_ms,
-                   replicas, ticket, NotBeforeMs(item, now_ms)});
+        const Handle inserted =
+            shard.Insert(hash, {item.key, item.size_bytes, put, request.session.epoch, item.request,
+                                now_ms, replicas, ticket, NotBeforeMs(item, now_ms)});
         done = Describe(shard, inserted, now_ms, table, answer);
         replicas.clear();  // they belong to the object now
       }
@@ -313,8 +313,8 @@ Outcome Master::RevokeOnePut(const Session& session, const PutRef& item, bool wr
   return {};
 }
 
-absl::Status Master::PutEnd(const Session& session, absl::Span<const PutRef> items,
-                            int64_t now_ms, std::vector<Outcome>* answer) {
+absl::Status Master::PutEnd(const Session& session, absl::Span<const PutRef> items, int64_t now_ms,
+                            std::vector<Outcome>* answer) {
   if (absl::Status status = CheckBatch("put end", items.size()); !status.ok()) return status;
   if (absl::Status status = sessions_.Check(session); !status.ok()) return status;
   answer->reserve(items.size());

@@ -316,8 +316,7 @@ uint32_t ObjectShard::SweepLists(absl::Span<const uint32_t> slots, uint32_t max_
     // An object may lie on several of the slots, and unlinking one of its replicas moves another.
     const uint32_t ordinal = At(victim.object).OrdinalOf(victim.slot);
     HOLDFAST_CHECK(ordinal < At(victim.object).replica_count);
-    AddFreed(At(victim.object), ordinal, /*writer_is_done=*/false, now_ms,
-             &freed->ranges);
+    AddFreed(At(victim.object), ordinal, /*writer_is_done=*/false, now_ms, &freed->ranges);
     UnlinkReplica(victim.object, ordinal);
     // A put in progress keeps its record, so that its end is told what happened; a durable replica keeps its object.
     const ObjectRecord& object = At(victim.object);
@@ -331,8 +330,7 @@ uint32_t ObjectShard::SweepLists(absl::Span<const uint32_t> slots, uint32_t max_
 }
 
 bool ObjectShard::Sweep(absl::Span<const uint32_t> slots, absl::Span<const ClientEpoch> sessions,
-                        uint32_t max_steps, int64_t now_ms, Freed* freed,
-                        SweepCounts* counts) {
+                        uint32_t max_steps, int64_t now_ms, Freed* freed, SweepCounts* counts) {
   uint32_t steps = SweepLists(slots, max_steps, now_ms, freed, counts);
   if (steps == max_steps) return true;
   for (const ClientEpoch& session : sessions) {

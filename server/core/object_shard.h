@@ -280,7 +280,8 @@ class ObjectShard {
   std::string AuditLists(std::vector<SlotUse>* use_by_slot) const ABSL_SHARED_LOCKS_REQUIRED(mu);
 
   const uint64_t seed_;
-  const std::array<int64_t, 2> release_timeout_ms_;  // of plain puts, and of those with a durable replica
+  const std::array<int64_t, 2>
+      release_timeout_ms_;  // of plain puts, and of those with a durable replica
   const SegmentRegistry* const registry_;
 
   std::atomic<uint64_t> objects_{0};

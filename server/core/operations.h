@@ -64,8 +64,9 @@ struct MasterOptions {
   std::string name_partition = "00000000";  // the first part of each name in it
   uint32_t ledger_tickets = 65536;          // at most 16 M
   uint32_t ledger_client_percent = 25;      // of the tickets, for one client
-  uint32_t ledger_removal_percent = 10;     // of the tickets, left to removed objects that wait for one
-  int64_t upload_timeout_ms = 60'000;       // unless the put names another
+  uint32_t ledger_removal_percent =
+      10;                              // of the tickets, left to removed objects that wait for one
+  int64_t upload_timeout_ms = 60'000;  // unless the put names another
   int64_t upload_timeout_max_ms = 600'000;
   int64_t upload_grace_ms = 120'000;    // after its deadline an upload may still land so long
   int64_t publish_window_ms = 600'000;  // after that a put may still be ended so long
@@ -330,8 +331,8 @@ struct TicketListing {
   TicketId ticket;
   std::string name;
   TicketState state = TicketState::kFree;
-  ClientEpoch owner;             // on whose account; none for removed objects
-  int64_t age_ms = 0;            // of the master's debt; 0 while it is a client's
+  ClientEpoch owner;               // on whose account; none for removed objects
+  int64_t age_ms = 0;              // of the master's debt; 0 while it is a client's
   int64_t not_before_left_ms = 0;  // until an upload can land no more
 };
 

@@ -239,9 +239,8 @@ void UnpublishedLedger::Owe(uint32_t slot, int64_t not_before_ms, int64_t now_ms
   ticket.state = TicketState::kWaiting;
   waiting_.push_back(slot);
   std::push_heap(waiting_.begin(), waiting_.end(),
-                 [this](uint32_t a, uint32_t b) ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-                   return LaterThan(a, b);
-                 });
+                 [this](uint32_t a, uint32_t b)
+                     ABSL_SHARED_LOCKS_REQUIRED(mu_) { return LaterThan(a, b); });
 }
 
 void UnpublishedLedger::AdoptDebts(int64_t now_ms) {
@@ -300,9 +299,8 @@ uint32_t UnpublishedLedger::Dequeue() {
 }
 
 void UnpublishedLedger::ReadyDue(int64_t now_ms) {
-  const auto later = [this](uint32_t a, uint32_t b) ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return LaterThan(a, b);
-  };
+  const auto later = [this](uint32_t a, uint32_t b)
+                         ABSL_SHARED_LOCKS_REQUIRED(mu_) { return LaterThan(a, b); };
   while (!waiting_.empty() && tickets_[waiting_.front()].not_before_ms <= now_ms) {
     std::pop_heap(waiting_.begin(), waiting_.end(), later);
     uint32_t task = 0;
@@ -406,7 +404,8 @@ bool UnpublishedLedger::List(uint32_t* slot, size_t max_rows, int64_t now_ms,
   constexpr uint32_t kLooksMax = 4096;
   absl::MutexLock lock(&mu_);
   *slot = std::max(*slot, 1u);
-  const uint32_t end = static_cast<uint32_t>(std::min<uint64_t>(uint64_t{*slot} + kLooksMax, uint64_t{capacity_} + 1));
+  const uint32_t end = static_cast<uint32_t>(
+      std::min<uint64_t>(uint64_t{*slot} + kLooksMax, uint64_t{capacity_} + 1));
   for (; *slot < end && rows->size() < max_rows; ++*slot) {
     const Ticket& ticket = tickets_[*slot];
     if (ticket.state == TicketState::kFree) continue;

@@ -176,7 +176,7 @@ class UnpublishedLedger {
 
   const std::string name_prefix_;
   const uint32_t capacity_;
-  const uint32_t client_share_;    // tickets
+  const uint32_t client_share_;     // tickets
   const uint32_t removal_reserve_;  // tickets
 
   std::atomic<bool> attention_{false};

@@ -126,8 +126,7 @@ UploadResult FileStore::Upload(absl::string_view name, absl::string_view bytes,
     if (!file.ok()) return NotStored(ErrnoStatus(subject, errno));
     absl::string_view left = bytes;
     while (status.ok() && !left.empty()) {
-      const ssize_t written =
-          write(file.fd(), left.data(), std::min(left.size(), kBlockBytes));
+      const ssize_t written = write(file.fd(), left.data(), std::min(left.size(), kBlockBytes));
       if (written > 0) {
         left.remove_prefix(static_cast<size_t>(written));
         status = CheckTime(deadline);
@@ -162,8 +161,9 @@ absl::Status FileStore::Download(absl::string_view name, uint64_t offset_bytes,
   if (!file.ok()) return ErrnoStatus(subject, errno);
   for (size_t done = 0; done < out.size();) {
     if (absl::Status status = CheckTime(deadline); !status.ok()) return status;
-    const ssize_t read = pread(file.fd(), out.data() + done, std::min(out.size() - done, kBlockBytes),
-                               static_cast<off_t>(offset_bytes + done));
+    const ssize_t read =
+        pread(file.fd(), out.data() + done, std::min(out.size() - done, kBlockBytes),
+              static_cast<off_t>(offset_bytes + done));
     if (read == 0) return absl::OutOfRangeError(absl::StrCat(subject, ": the object is shorter"));
     if (read < 0 && errno != EINTR) return ErrnoStatus(subject, errno);
     if (read > 0) done += static_cast<size_t>(read);

@@ -139,7 +139,8 @@ std::string Encode(absl::string_view text, bool keep_slash) {
     if (plain) {
       out.push_back(static_cast<char>(c));
     } else {
-      absl::StrAppend(&out, "%", absl::AsciiStrToUpper(absl::StrCat(absl::Hex(c, absl::kZeroPad2))));
+      absl::StrAppend(&out, "%",
+                      absl::AsciiStrToUpper(absl::StrCat(absl::Hex(c, absl::kZeroPad2))));
     }
   }
   return out;
@@ -194,13 +195,14 @@ HttpAnswer HttpClient::Send(const HttpRequest& request) {
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl, CURLOPT_PROXY, "");  // never through a proxy that the environment happens to name
+  curl_easy_setopt(curl, CURLOPT_PROXY,
+                   "");  // never through a proxy that the environment happens to name
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connect_timeout_ms));
   // An endless deadline must not become "no time-out at all", which is 0.
-  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS,
-                   static_cast<long>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left), 1,
-                                                         86'400'000)));
+  curl_easy_setopt(
+      curl, CURLOPT_TIMEOUT_MS,
+      static_cast<long>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left), 1, 86'400'000)));
   curl_easy_setopt(curl, CURLOPT_USERPWD, options_.user.c_str());
   curl_easy_setopt(curl, CURLOPT_AWS_SIGV4, options_.provider.c_str());
   SetMethod(curl, request);

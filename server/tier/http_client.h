@@ -22,7 +22,8 @@ struct HttpRequest {
   std::string url;     // path and query percent-encoded; parameters sorted, each with a '='
   std::vector<std::string> headers;
   absl::string_view body;  // lives until the answer is there
-  absl::Span<char> into;   // where a body of a success goes, when it has this size; empty: into HttpAnswer::body
+  absl::Span<char>
+      into;  // where a body of a success goes, when it has this size; empty: into HttpAnswer::body
   absl::Time deadline;
 };
 
@@ -32,7 +33,7 @@ struct HttpAnswer {
 
   int status = 0;
   Failure failure = Failure::kNone;
-  std::string error;  // of the transport, without credentials
+  std::string error;                           // of the transport, without credentials
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
   size_t received_bytes = 0;  // of the body

@@ -25,7 +25,8 @@ enum class DeleteState : uint8_t {
 
 struct DeleteResult {
   DeleteState state = DeleteState::kUnknown;
-  std::string code;  // why not: the store's own code ("SlowDown", "EACCES", "timeout"), at most 64 bytes; empty when done
+  std::string
+      code;  // why not: the store's own code ("SlowDown", "EACCES", "timeout"), at most 64 bytes; empty when done
 };
 
 // What is known of the effect of an upload.

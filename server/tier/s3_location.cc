@@ -97,7 +97,8 @@ absl::StatusOr<S3Location> ParseS3Location(absl::string_view uri) {
   if (location.endpoint.empty()) {
     location.endpoint = absl::StrCat("https://s3.", location.region, ".amazonaws.com");
   }
-  if (!IsHttpUrl(location.endpoint)) return Invalid(uri, "the endpoint is not http(s)://HOST[:PORT]");
+  if (!IsHttpUrl(location.endpoint))
+    return Invalid(uri, "the endpoint is not http(s)://HOST[:PORT]");
   return location;
 }
 

@@ -1,8 +1,7 @@
 #include "server/tier/s3_messages.h"
 
-#include <pugixml.hpp>
-
 #include <cstring>
+#include <pugixml.hpp>
 #include <sstream>
 #include <utility>
 

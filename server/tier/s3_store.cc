@@ -142,9 +142,9 @@ S3Store::Answer S3Store::Send(const Call& call) {
   for (int attempt = 1;; ++attempt) {
     answer.http = SendOnce(call);
     const HttpAnswer& http = answer.http;
-    const bool final = http.status != 0 ? http.status < 500 && !IsBusy(http)
-                                        : http.failure == Failure::kTimeout ||
-                                              http.failure == Failure::kCancelled;
+    const bool final =
+        http.status != 0 ? http.status < 500 && !IsBusy(http)
+                         : http.failure == Failure::kTimeout || http.failure == Failure::kCancelled;
     if (final || attempt >= options_.attempts_max) return answer;
     absl::Duration pause =
         std::min(options_.backoff_max, options_.backoff_min * (1 << (attempt - 1)));
@@ -160,8 +160,7 @@ S3Store::Answer S3Store::Send(const Call& call) {
   }
 }
 
-UploadResult S3Store::Upload(absl::string_view name, absl::string_view bytes,
-                             absl::Time deadline) {
+UploadResult S3Store::Upload(absl::string_view name, absl::string_view bytes, absl::Time deadline) {
   const std::string subject = absl::StrCat("upload ", name);
   if (!IsValidName(name)) {
     return {UploadState::kNotStored,
@@ -223,7 +222,8 @@ std::optional<std::vector<std::string>> S3Store::SendParts(const std::string& ke
     Call call;
     call.method = "PUT";
     call.key = key;
-    call.query = absl::StrCat("partNumber=", etags.size() + 1, "&uploadId=", EncodeQuery(upload_id));
+    call.query =
+        absl::StrCat("partNumber=", etags.size() + 1, "&uploadId=", EncodeQuery(upload_id));
     call.body = left.substr(0, part_bytes);
     call.deadline = deadline;
     Answer answer = Send(call);
@@ -288,7 +288,8 @@ std::string S3Store::EndUploads(absl::Span<const std::string> keys, absl::Time d
     const auto uploads = ListUploads(keys, deadline, &error);
     if (!uploads.has_value()) return error;
     if (uploads->empty()) return "";
-    for (size_t i = 0; i < uploads->size(); i += 2) Abort((*uploads)[i], (*uploads)[i + 1], deadline);
+    for (size_t i = 0; i < uploads->size(); i += 2)
+      Abort((*uploads)[i], (*uploads)[i + 1], deadline);
   }
   return "unfinished_upload";
 }
@@ -302,8 +303,7 @@ absl::Status S3Store::Download(absl::string_view name, uint64_t offset_bytes, ab
   if (out.empty()) return absl::OkStatus();
   Call call;
   call.key = absl::StrCat(location_.prefix, name);
-  call.headers = {
-      absl::StrCat("Range: bytes=", offset_bytes, "-", offset_bytes + out.size() - 1)};
+  call.headers = {absl::StrCat("Range: bytes=", offset_bytes, "-", offset_bytes + out.size() - 1)};
   call.into = out;
   call.deadline = deadline;
   const HttpAnswer answer = Send(call).http;
@@ -365,9 +365,9 @@ absl::StatusOr<std::vector<StoredObject>> S3Store::List(absl::string_view prefix
   bool more = true;
   while (more && found.size() < max_objects) {
     Call call;
-    call.query = absl::StrCat("list-type=2&max-keys=",
-                              std::min<size_t>(max_objects - found.size(), 1000), "&prefix=",
-                              EncodeQuery(absl::StrCat(location_.prefix, prefix)));
+    call.query =
+        absl::StrCat("list-type=2&max-keys=", std::min<size_t>(max_objects - found.size(), 1000),
+                     "&prefix=", EncodeQuery(absl::StrCat(location_.prefix, prefix)));
     if (!after.empty()) absl::StrAppend(&call.query, "&start-after=", EncodeQuery(after));
     call.deadline = deadline;
     const HttpAnswer answer = Send(call).http;

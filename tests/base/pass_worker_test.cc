@@ -170,8 +170,8 @@ TEST(PassWorkerTest, R10_StopMayBeCalledAgainAndByManyAtOnce) {
 // A pass with a bounded round says that it has more; it must not wait for the next request with it.
 TEST(PassWorkerTest, MoreRunsTheNextRoundAtOnce) {
   RoundCounter counter;
-  PassWorker worker("test", {},
-                    [&] { return counter.Begin() < 5 ? PassVerdict::More() : PassVerdict::Idle(); });
+  PassWorker worker(
+      "test", {}, [&] { return counter.Begin() < 5 ? PassVerdict::More() : PassVerdict::Idle(); });
   worker.Request();
   EXPECT_TRUE(counter.WaitFor(5, kLong));
 }

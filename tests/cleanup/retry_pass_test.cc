@@ -16,9 +16,7 @@ using core::UploadOutcome;
 
 class RetryPassTest : public DurableTest {
  protected:
-  RetryPassTest() : DurableTest(DurableOptions(/*tickets=*/4096)) {
-    AuditOnlyAtTheEnd();
-  }
+  RetryPassTest() : DurableTest(DurableOptions(/*tickets=*/4096)) { AuditOnlyAtTheEnd(); }
 
   // One finished upload that is revoked: one task. Returns its name.
   std::string Owe(const std::string& key) {

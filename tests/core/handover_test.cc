@@ -148,7 +148,8 @@ TEST_F(HandoverTest, R39_APublishByTheSenderCancelsTheOffer) {
   EXPECT_FALSE(Heartbeat(receiver_).offers[0].open);
   EXPECT_EQ(Ack(1), 1);
   EXPECT_EQ(Ledger().tickets_used, 0u);
-  EXPECT_EQ(Publish(receiver_, "a", a), Reason::kNone) << "it is complete, and a repeated end is OK";
+  EXPECT_EQ(Publish(receiver_, "a", a), Reason::kNone)
+      << "it is complete, and a repeated end is OK";
 }
 
 // A stale offer of the same name must not be taken for the new one.
@@ -258,10 +259,12 @@ TEST_F(HandoverTest, R18_OffersOfWhatIsNotAnOpenDurablePutAreRefusedOneByOne) {
   const Started plain = Start(sender_, "plain");
   const Started done = PutDurable(sender_, "done");
   const Started foreign = StartDurable(receiver_, "foreign");
-  const core::OfferAnswer answer =
-      Offer({{"plain", plain.put}, {"done", done.put}, {"foreign", foreign.put},
-             {"none", core::PutId{1}}, {"", core::PutId{1}}},
-            0);
+  const core::OfferAnswer answer = Offer({{"plain", plain.put},
+                                          {"done", done.put},
+                                          {"foreign", foreign.put},
+                                          {"none", core::PutId{1}},
+                                          {"", core::PutId{1}}},
+                                         0);
   ASSERT_EQ(answer.rows.size(), 5u);
   EXPECT_EQ(answer.rows[0].reason, Reason::kBadField);
   EXPECT_EQ(answer.rows[1].reason, Reason::kPutComplete);

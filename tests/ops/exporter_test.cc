@@ -27,7 +27,7 @@ class ExporterTest : public ::testing::Test {
  protected:
   ExporterTest() : master_(core::MasterOptions()) {}
 
-  MetricSources Sources() { return {&master_, &clock_, &sweep_, &rpc_}; }
+  MetricSources Sources() { return {&master_, &clock_, &sweep_, &retry_, &rpc_}; }
   std::vector<MetricFamily> Collect() { return MetricsCollector(Sources()).Collect(); }
 
   // The figures of the page by series, as a scraper reads them.
@@ -47,6 +47,7 @@ class ExporterTest : public ::testing::Test {
   core::Master master_;
   base::SteadyClock clock_;
   cleanup::SweepStatistics sweep_;
+  cleanup::RetryStatistics retry_;
   RpcMetrics rpc_;
 };
 
@@ -72,7 +73,7 @@ TEST_F(ExporterTest, NamesFollowTheConventions) {
         << family.name;
     EXPECT_EQ(family.type == MetricType::Counter, absl::EndsWith(family.name, "_total"))
         << family.name;
-    EXPECT_FALSE(absl::StrContains(family.name, "_ms") || absl::StrContains(family.name, "_us"))
+    EXPECT_FALSE(absl::EndsWith(family.name, "_ms") || absl::EndsWith(family.name, "_us"))
         << family.name;
     EXPECT_NE(family.help, "") << family.name;
   }
@@ -83,10 +84,12 @@ TEST_F(ExporterTest, LabelsAreFromFixedLists) {
   for (size_t method = 0; method < base::kMethodNames.size(); ++method) {
     rpc_.OnCall(static_cast<base::Method>(method), absl::StatusCode::kOk, 0.001);
   }
+  retry_.RecordFailure("a code of {a} \"store\"");
   for (const MetricFamily& family : Collect()) {
     for (const auto& metric : family.metric) {
       for (const auto& label : metric.label) {
-        EXPECT_TRUE(label.name == "method" || label.name == "code") << label.name;
+        EXPECT_TRUE(label.name == "method" || label.name == "code" || label.name == "reason")
+            << label.name;
         for (const char c : label.value) EXPECT_TRUE(absl::ascii_isalpha(c) || c == '_');
       }
     }
@@ -127,7 +130,7 @@ TEST_F(ExporterTest, BucketsOfAHistogramOnlyGrow) {
       EXPECT_TRUE(std::isinf(metric.histogram.bucket.back().upper_bound));
     }
   }
-  EXPECT_EQ(histograms, 2);
+  EXPECT_EQ(histograms, 3);
 }
 
 // The library would take up to two seconds, which are a part of the daemon's budget and of every test that starts one.

@@ -167,9 +167,8 @@ Started CoreHarness::Start(const core::Session& session, const std::string& key,
   return started;
 }
 
-core::Reason CoreHarness::End(const core::Session& session, const std::string& key,
-                              core::PutId put, core::UploadOutcome upload,
-                              const std::string& checksum) {
+core::Reason CoreHarness::End(const core::Session& session, const std::string& key, core::PutId put,
+                              core::UploadOutcome upload, const std::string& checksum) {
   const core::PutRef item{key, put, upload, checksum};
   std::vector<core::Outcome> answer;
   const core::Reason refused = Settle(master_.PutEnd(session, {&item, 1}, Now(), &answer));

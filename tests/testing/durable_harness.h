@@ -34,9 +34,9 @@ class DurableHarness : public CoreHarness {
   // A put with a durable replica alone.
   Started StartDurable(const core::Session& session, const std::string& key,
                        int64_t upload_timeout_ms = 0) {
-    return Start(session, key,
-                 {.durability = core::Durability::kDurable,
-                  .upload_timeout_ms = upload_timeout_ms});
+    return Start(
+        session, key,
+        {.durability = core::Durability::kDurable, .upload_timeout_ms = upload_timeout_ms});
   }
   void Upload(const Started& started) {
     store_.Upload(started.upload, "payload", absl::InfiniteFuture());

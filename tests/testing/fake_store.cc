@@ -17,7 +17,8 @@ absl::Status FakeStore::Download(absl::string_view name, uint64_t offset_bytes,
   absl::MutexLock lock(&mu_);
   auto it = objects_.find(std::string(name));
   if (it == objects_.end()) return absl::NotFoundError("download: no such object");
-  if (offset_bytes + out.size() > it->second.size()) return absl::OutOfRangeError("download: short");
+  if (offset_bytes + out.size() > it->second.size())
+    return absl::OutOfRangeError("download: short");
   std::copy_n(it->second.begin() + static_cast<ptrdiff_t>(offset_bytes), out.size(), out.begin());
   return absl::OkStatus();
 }
@@ -36,9 +37,9 @@ std::vector<tier::DeleteResult> FakeStore::Delete(absl::Span<const std::string> 
   std::vector<tier::DeleteResult> results;
   for (const std::string& name : names) {
     tier::DeleteResult result;
-    const bool refused = poisoned_.contains(name) ||
-                         (faulty && fault.answered &&
-                          (fault.failing.empty() || fault.failing.contains(name)));
+    const bool refused =
+        poisoned_.contains(name) ||
+        (faulty && fault.answered && (fault.failing.empty() || fault.failing.contains(name)));
     if (cancelled_ || (faulty && !fault.answered)) {
       result = {tier::DeleteState::kUnknown, "timeout"};
       if (!cancelled_ && fault.applied) objects_.erase(name);

@@ -20,8 +20,9 @@ namespace holdfast::testing {
 
 // What happens to one request to delete.
 struct DeleteFault {
-  bool applied = false;   // the store deletes all the same
-  bool answered = false;  // `failing` names are refused one by one; otherwise nothing is known of any
+  bool applied = false;  // the store deletes all the same
+  bool answered =
+      false;  // `failing` names are refused one by one; otherwise nothing is known of any
   std::set<std::string> failing = {};  // of an answered request; empty: all
   std::string code = "SlowDown";
 };
