@@ -203,14 +203,14 @@ HttpAnswer HttpClient::Send(const HttpRequest& request) {
   curl_easy_setopt(
       curl, CURLOPT_TIMEOUT_MS,
       static_cast<long>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left), 1, 86'400'000)));
+  // Large bodies do not wait for "100 Continue". (The header cannot be suppressed: its absence would be signed.)
+  curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, 1L);
   curl_easy_setopt(curl, CURLOPT_USERPWD, options_.user.c_str());
   curl_easy_setopt(curl, CURLOPT_AWS_SIGV4, options_.provider.c_str());
   SetMethod(curl, request);
   SetCallbacks(curl, &transfer);
   curl_slist* list = nullptr;
   for (const std::string& header : request.headers) list = curl_slist_append(list, header.c_str());
-  // One round trip less; large bodies are refused by their answer as well.
-  list = curl_slist_append(list, "Expect:");
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, list);
   const CURLcode code = curl_easy_perform(curl);
   curl_slist_free_all(list);
