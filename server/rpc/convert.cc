@@ -1,5 +1,6 @@
 #include "server/rpc/convert.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -78,6 +79,12 @@ void FillSegment(const core::SegmentRow& row, v1::SegmentRef* out) {
   out->set_endpoint(row.endpoint);
   out->set_transport(row.transport);
   out->set_base(row.base);
+}
+
+// A value of a newer or a broken client stays one that the core refuses.
+template <typename Enum>
+Enum ToEnum(int value) {
+  return static_cast<Enum>(std::min(static_cast<uint32_t>(value), 0xffu));
 }
 
 template <typename Result>
@@ -200,8 +207,8 @@ std::vector<core::PutRef> Puts(const google::protobuf::RepeatedPtrField<v1::PutR
   std::vector<core::PutRef> out;
   out.reserve(static_cast<size_t>(puts.size()));
   for (const v1::PutRef& put : puts) {
-    out.push_back({put.key(), core::PutId{put.put_id()},
-                   static_cast<core::UploadOutcome>(put.upload() & 0xff), put.checksum()});
+    out.push_back({put.key(), core::PutId{put.put_id()}, ToEnum<core::UploadOutcome>(put.upload()),
+                   put.checksum()});
   }
   return out;
 }
@@ -212,8 +219,7 @@ std::vector<core::PutStartItem> Items(
   out.reserve(static_cast<size_t>(items.size()));
   for (const v1::PutStartItem& item : items) {
     out.push_back({item.key(), item.size(), item.replicas(), core::RequestId{item.request_id()},
-                   static_cast<core::Durability>(item.durability() & 0xff),
-                   item.upload_timeout_ms()});
+                   ToEnum<core::Durability>(item.durability()), item.upload_timeout_ms()});
   }
   return out;
 }
