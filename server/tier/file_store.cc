@@ -1,8 +1,10 @@
 #include "server/tier/file_store.h"
 
+#define XXH_INLINE_ALL
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
@@ -73,11 +75,10 @@ int SyncDirectory(const std::string& path) {
 
 std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-// FNV-1a: tells that the bytes are not those of the writer, not that nobody has forged them.
+// Tells that the bytes are not those of the writer, not that nobody has forged them.
 std::string Checksum(absl::string_view bytes) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char byte : bytes) hash = (hash ^ static_cast<uint8_t>(byte)) * 0x100000001b3;
-  return absl::StrCat("fnv1a:", absl::Hex(hash, absl::kZeroPad16));
+  return absl::StrCat("xxh3:",
+                      absl::Hex(XXH3_64bits(bytes.data(), bytes.size()), absl::kZeroPad16));
 }
 
 UploadResult NotStored(absl::Status status) {

@@ -66,6 +66,14 @@ int Main(int argc, char** argv) {
   verb->add_option("--key-bytes", memory.key_bytes)->check(CLI::Range(16, 1024));
   verb->callback([&] { run = [&] { return RunMemory(common, memory); }; });
 
+  verb = app.add_subcommand("ledger-capacity", "retained bytes of a ticket, four shapes");
+  verb->callback([&] { run = [&] { return RunLedgerCapacity(common); }; });
+
+  LedgerOverheadFlags overhead;
+  verb = app.add_subcommand("ledger-overhead", "upload cycle with and without the ledger, paired");
+  verb->add_option("--directory", overhead.directory, "where the file store is made");
+  verb->callback([&] { run = [&] { return RunLedgerOverhead(common, overhead); }; });
+
   CLI11_PARSE(app, argc, argv);
   // As the master does, and as a store client should.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);

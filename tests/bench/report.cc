@@ -37,6 +37,15 @@ void Report::Add(const std::string& name, const std::vector<double>& values) {
                                           "]"));
 }
 
+void Report::Add(const std::string& name, const std::vector<Report>& rows) {
+  fields_.emplace_back(name, absl::StrCat("[",
+                                          absl::StrJoin(rows, ", ",
+                                                        [](std::string* out, const Report& row) {
+                                                          out->append(row.ToJson());
+                                                        }),
+                                          "]"));
+}
+
 std::string Report::ToJson() const {
   return absl::StrCat("{",
                       absl::StrJoin(fields_, ", ",

@@ -18,6 +18,7 @@ class Report {
   void Add(const std::string& name, uint64_t value);
   void Add(const std::string& name, const std::string& value);
   void Add(const std::string& name, const std::vector<double>& values);
+  void Add(const std::string& name, const std::vector<Report>& rows);
   std::string ToJson() const;
   // One aligned line a field.
   std::string ToText() const;
@@ -70,6 +71,15 @@ struct MemoryFlags {
   uint32_t key_bytes = 40;
 };
 Report RunMemory(const CommonFlags& common, const MemoryFlags& flags);
+
+// In this process: the ledger alone.
+Report RunLedgerCapacity(const CommonFlags& common);
+
+struct LedgerOverheadFlags {
+  std::string directory =
+      "/dev/shm";  // of the file store: in memory, so that the disk's noise is not measured
+};
+Report RunLedgerOverhead(const CommonFlags& common, const LedgerOverheadFlags& flags);
 
 }  // namespace holdfast::bench
 

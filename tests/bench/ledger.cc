@@ -1,0 +1,253 @@
+#include <dirent.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "holdfast/client.h"
+#include "server/core/unpublished_ledger.h"
+#include "server/tier/open_object_store.h"
+#include "tests/bench/load.h"
+#include "tests/bench/verbs.h"
+#include "tests/testing/net/daemon.h"
+
+namespace holdfast::bench {
+namespace {
+
+constexpr uint32_t kTickets = 65'536;
+constexpr size_t kMintedBytes = 34;  // of a name behind its partition
+
+uint64_t ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t total = 0;
+  uint64_t resident = 0;
+  statm >> total >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// A full ledger, everything queued for retry. What it keeps, measured as the growth of this process.
+uint64_t RetainedBytes(size_t name_bytes, uint32_t objects_per_task) {
+  core::MasterOptions options;
+  options.durable_tier = true;
+  options.ledger_tickets = kTickets;
+  options.ledger_client_percent = 100;
+  options.name_partition = std::string(name_bytes - kMintedBytes, 'p');
+  std::vector<core::DurableEnd> task;
+  task.reserve(objects_per_task);
+  const uint64_t before = ResidentBytes();
+  core::UnpublishedLedger ledger(options);
+  for (uint32_t i = 0; i < kTickets; ++i) {
+    core::TicketId ticket;
+    if (ledger.Reserve(core::ClientEpoch{1}, 0, &ticket) != core::Reason::kNone) {
+      throw std::runtime_error("the ledger is full too early");
+    }
+    task.push_back({ticket, false, core::UploadOutcome::kFinished, 0});
+    if (task.size() < objects_per_task) continue;
+    ledger.Settle(task, 0);
+    task.clear();
+  }
+  const core::LedgerCounts counts = ledger.Count(0);
+  if (counts.pending_names != kTickets || counts.pending_tasks != kTickets / objects_per_task) {
+    throw std::runtime_error("not all names are queued");
+  }
+  return ResidentBytes() - before;
+}
+
+// In a process of its own, whose heap nobody has used before.
+uint64_t RetainedBytesInAChild(size_t name_bytes, uint32_t objects_per_task) {
+  int ends[2];
+  if (pipe(ends) != 0) throw std::runtime_error("pipe failed");
+  const pid_t child = fork();
+  if (child == 0) {
+    const uint64_t bytes = RetainedBytes(name_bytes, objects_per_task);
+    const bool told = write(ends[1], &bytes, sizeof(bytes)) == sizeof(bytes);
+    _exit(told ? 0 : 1);
+  }
+  close(ends[1]);
+  uint64_t bytes = 0;
+  const bool heard = read(ends[0], &bytes, sizeof(bytes)) == sizeof(bytes);
+  close(ends[0]);
+  waitpid(child, nullptr, 0);
+  if (!heard) throw std::runtime_error("the child did not answer");
+  return bytes;
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+std::vector<double> Range(const std::vector<double>& values) {
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return {*least, *most};
+}
+
+// One side of the comparison: the same calls and the same upload, with a ticket or without.
+class Cycles {
+ public:
+  Cycles(const std::string& master, const std::string& directory, uint64_t bytes)
+      : bytes_(bytes), cycles_per_thread_(bytes > (16 << 20) ? 2 : 60), directory_(directory) {
+    auto store = tier::OpenObjectStore(absl::StrCat("file://", directory));
+    if (!store.ok()) throw std::runtime_error(store.status().ToString());
+    store_ = *std::move(store);
+    for (int i = 0; i < kThreads; ++i) {
+      ClientOptions options;
+      options.master = master;
+      options.deadline = std::chrono::seconds(60);
+      auto client = Client::Connect(options);
+      if (!client.ok()) throw std::runtime_error(client.status().ToString());
+      clients_.push_back(*std::move(client));
+    }
+    SegmentOptions segment;
+    segment.name = "memory";
+    segment.base = 1ull << 40;
+    segment.size_bytes = 1ull << 40;
+    if (!clients_[0]->MountSegment(segment).ok()) throw std::runtime_error("mount failed");
+  }
+
+  // Milliseconds a cycle.
+  double Sample(bool with_ledger) {
+    const Clock::time_point start = Clock::now();
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([this, t, with_ledger] {
+        for (int i = 0; i < cycles_per_thread_; ++i)
+          Cycle(clients_[static_cast<size_t>(t)].get(), with_ledger);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const double seconds = SecondsSince(start);
+    if (failed_) throw std::runtime_error("a cycle failed");
+    // What was accepted is not deleted by anybody; the room is needed.
+    std::filesystem::remove_all(directory_ + "/base");
+    std::filesystem::remove_all(directory_ + "/00000000");
+    return seconds * 1000 / cycles_per_thread_;
+  }
+
+ private:
+  static constexpr int kThreads = 4;
+
+  void Cycle(Client* client, bool with_ledger) {
+    const uint64_t number = next_++;
+    PutItem item;
+    item.key = absl::StrCat("key-", number);
+    item.size_bytes = bytes_;
+    item.durability = with_ledger ? Durability::kDurable : Durability::kMemory;
+    auto started = client->PutStart({&item, 1});
+    if (!started.ok() || !started->front().status.ok()) {
+      failed_ = true;
+      return;
+    }
+    std::string payload(bytes_, 'x');
+    UploadResult uploaded;
+    if (with_ledger) {
+      uploaded = client->Upload(started->front(), std::move(payload));
+    } else {
+      const tier::UploadResult result =
+          store_->Upload(absl::StrCat("base/", number), payload, absl::Now() + absl::Seconds(60));
+      std::string().swap(payload);
+      uploaded.outcome = result.state == tier::UploadState::kStored ? UploadOutcome::kFinished
+                                                                    : UploadOutcome::kAmbiguous;
+      uploaded.checksum = result.checksum;
+    }
+    const PutRef end{item.key, started->front().put_id, uploaded.outcome, uploaded.checksum};
+    auto ended = client->PutEnd({&end, 1});
+    if (uploaded.outcome != UploadOutcome::kFinished || !ended.ok() || !ended->front().ok()) {
+      failed_ = true;
+    }
+  }
+
+  const uint64_t bytes_;
+  const int cycles_per_thread_;
+  const std::string directory_;
+  std::unique_ptr<tier::ObjectStore> store_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::atomic<uint64_t> next_{0};
+  std::atomic<bool> failed_{false};
+};
+
+// Processor time of the ledger's part of one put: reserve, and release by publication.
+double TicketMicroseconds() {
+  core::MasterOptions options;
+  options.durable_tier = true;
+  core::UnpublishedLedger ledger(options);
+  constexpr int kTimes = 200'000;
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < kTimes; ++i) {
+    core::TicketId ticket;
+    ledger.Reserve(core::ClientEpoch{1}, 0, &ticket);
+    ledger.BeginPublish(ticket, core::ClientEpoch{1});
+    ledger.FinishPublish(ticket, 0);
+  }
+  return SecondsSince(start) * 1e6 / kTimes;
+}
+
+}  // namespace
+
+Report RunLedgerCapacity(const CommonFlags& /*common*/) {
+  std::vector<Report> shapes;
+  for (const size_t name_bytes : {42, 256}) {
+    for (const uint32_t objects_per_task : {1u, 64u}) {
+      const uint64_t bytes = RetainedBytesInAChild(name_bytes, objects_per_task);
+      Report shape;
+      shape.Add("name_bytes", uint64_t{name_bytes});
+      shape.Add("objects_per_task", uint64_t{objects_per_task});
+      shape.Add("bytes_per_ticket", static_cast<double>(bytes) / kTickets);
+      shape.Add("total_mib", static_cast<double>(bytes) / (1 << 20));
+      shapes.push_back(shape);
+    }
+  }
+  Report report;
+  report.Add("tickets", uint64_t{kTickets});
+  report.Add("shapes", shapes);
+  return report;
+}
+
+Report RunLedgerOverhead(const CommonFlags& /*common*/, const LedgerOverheadFlags& flags) {
+  std::string pattern = flags.directory + "/holdfast-bench-XXXXXX";
+  if (mkdtemp(pattern.data()) == nullptr) {
+    throw std::runtime_error("cannot make a directory in " + flags.directory);
+  }
+  std::vector<Report> cycles;
+  for (const uint64_t mib : {uint64_t{1}, uint64_t{128}}) {
+    auto daemon = testing::Daemon::Start({absl::StrCat("--durable-store=file://", pattern)});
+    if (!daemon.ok()) throw std::runtime_error(daemon.status().ToString());
+    Cycles side((*daemon)->address(), pattern, mib << 20);
+    side.Sample(false);
+    side.Sample(true);
+    std::vector<double> base;
+    std::vector<double> with;
+    for (int round = 0; round < 3; ++round) {  // ABBA
+      base.push_back(side.Sample(false));
+      with.push_back(side.Sample(true));
+      with.push_back(side.Sample(true));
+      base.push_back(side.Sample(false));
+    }
+    Report cycle;
+    cycle.Add("mib", mib);
+    cycle.Add("base_ms", Median(base));
+    cycle.Add("base_range_ms", Range(base));
+    cycle.Add("with_ms", Median(with));
+    cycle.Add("with_range_ms", Range(with));
+    cycle.Add("ratio", Median(with) / Median(base));
+    cycles.push_back(cycle);
+  }
+  std::filesystem::remove_all(pattern);
+  Report report;
+  report.Add("directory", flags.directory);
+  report.Add("cycles", cycles);
+  report.Add("us_per_ticket", TicketMicroseconds());
+  return report;
+}
+
+}  // namespace holdfast::bench
