@@ -80,7 +80,11 @@ absl::Status Master::OfferTickets(const OfferRequest& request, OfferAnswer* answ
     if (outcome.reason != Reason::kHandoverUnknown) ++next;
   }
   answer->next_sequence = next;
-  return absl::OkStatus();
+  // If one of the sessions ended meanwhile, its end may have come before these entries were there to be found.
+  absl::Status status = sessions_.Check(request.session);
+  if (!status.ok()) EndHandovers(request.session.epoch);
+  if (sessions_.EpochOf(request.to) != receiver) EndHandovers(receiver);
+  return status;
 }
 
 bool Master::MovePut(const HandoverEntry& entry, ClientEpoch from, ClientEpoch to) {

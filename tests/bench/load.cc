@@ -63,6 +63,16 @@ uint32_t Lenders::IndexOf(uint64_t registration) const {
       registrations_.begin());
 }
 
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+std::vector<double> Range(const std::vector<double>& values) {
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return {*least, *most};
+}
+
 double Latencies::Percentile(double share) {
   if (ms_.empty()) return 0;
   std::sort(ms_.begin(), ms_.end());

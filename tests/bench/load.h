@@ -44,6 +44,10 @@ class Lenders {
 std::unique_ptr<Client> ConnectOrThrow(const std::string& master,
                                        std::chrono::milliseconds deadline);
 
+double Median(std::vector<double> values);
+// The least and the most.
+std::vector<double> Range(const std::vector<double>& values);
+
 // Milliseconds of many calls.
 class Latencies {
  public:

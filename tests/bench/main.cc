@@ -10,6 +10,19 @@
 namespace holdfast::bench {
 namespace {
 
+void AddThroughputFlags(CLI::App* verb, ThroughputFlags* flags) {
+  verb->add_option("--op", flags->op)->check(CLI::IsMember({"put", "get", "exists", "mixed"}));
+  verb->add_option("--mode", flags->mode, "unary: one key a call")
+      ->check(CLI::IsMember({"unary", "batch"}));
+  verb->add_option("--batch", flags->batch)->check(CLI::Range(1, 4096));
+  verb->add_option("--clients", flags->clients)->check(CLI::Range(1, 1000));
+  verb->add_option("--in-flight", flags->in_flight, "calls of one client at a time")
+      ->check(CLI::Range(1, 1000));
+  verb->add_option("--seconds", flags->seconds)->check(CLI::Range(0.1, 3600.0));
+  verb->add_option("--segments", flags->segments)->check(CLI::Range(1, 10000));
+  verb->add_option("--keys", flags->keys)->check(CLI::Range(1, 200000000));
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Measures a Holdfast master.", "holdfast-bench");
   app.require_subcommand(1);
@@ -22,17 +35,14 @@ int Main(int argc, char** argv) {
 
   ThroughputFlags throughput;
   CLI::App* verb = app.add_subcommand("throughput", "operations a second; a put is start and end");
-  verb->add_option("--op", throughput.op)->check(CLI::IsMember({"put", "get", "exists", "mixed"}));
-  verb->add_option("--mode", throughput.mode, "unary: one key a call")
-      ->check(CLI::IsMember({"unary", "batch"}));
-  verb->add_option("--batch", throughput.batch)->check(CLI::Range(1, 4096));
-  verb->add_option("--clients", throughput.clients)->check(CLI::Range(1, 1000));
-  verb->add_option("--in-flight", throughput.in_flight, "calls of one client at a time")
-      ->check(CLI::Range(1, 1000));
-  verb->add_option("--seconds", throughput.seconds)->check(CLI::Range(0.1, 3600.0));
-  verb->add_option("--segments", throughput.segments)->check(CLI::Range(1, 10000));
-  verb->add_option("--keys", throughput.keys)->check(CLI::Range(1, 200000000));
+  AddThroughputFlags(verb, &throughput);
   verb->callback([&] { run = [&] { return RunThroughput(common, throughput); }; });
+
+  ThroughputFlags ceiling;
+  verb = app.add_subcommand("ceiling",
+                            "the same against a server that only answers, alternating in one run");
+  AddThroughputFlags(verb, &ceiling);
+  verb->callback([&] { run = [&] { return RunCeiling(common, ceiling); }; });
 
   UnmountStormFlags storm;
   verb = app.add_subcommand("unmount-storm", "segments that leave together under traffic");

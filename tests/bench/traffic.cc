@@ -161,7 +161,7 @@ class Traffic::Worker {
 };
 
 Traffic::Traffic(const TrafficOptions& options, std::vector<uint32_t> masks)
-    : options_(options), masks_(std::move(masks)), next_key_(options.resident_keys) {
+    : options_(options), masks_(std::move(masks)), next_key_(options.first_new_key) {
   for (uint32_t c = 0; c < options.clients; ++c) {
     clients_.push_back(ConnectOrThrow(options.master, options.deadline));
     for (uint32_t i = 0; i < options.in_flight; ++i) {

@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "tests/bench/load.h"
+#include "tests/bench/verbs.h"
 
 namespace holdfast::bench {
 
@@ -26,6 +27,7 @@ struct TrafficOptions {
   uint32_t key_bytes = 40;
   uint64_t object_bytes = 4096;
   uint64_t resident_keys = 0;  // get and exists choose among [0, resident_keys)
+  uint64_t first_new_key = 0;  // puts go on from there
   std::chrono::milliseconds deadline{1000};
 };
 
@@ -65,6 +67,22 @@ class Traffic {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::thread> threads_;
 };
+
+// The load of `throughput` and `ceiling`.
+
+// Far more than a benchmark can fill with objects of 4 KiB.
+inline constexpr uint64_t kThroughputSegmentBytes = 1ull << 42;
+
+TrafficOptions TrafficOf(const std::string& master, const ThroughputFlags& flags);
+
+struct ThroughputSlice {
+  TrafficCounts counts;
+  double seconds = 0;
+};
+// Runs the traffic, and counts after the warm-up.
+ThroughputSlice RunSlice(const TrafficOptions& options, double warm_up_seconds, double seconds);
+
+void AddParameters(const ThroughputFlags& flags, const TrafficOptions& options, Report* report);
 
 }  // namespace holdfast::bench
 

@@ -52,6 +52,7 @@ Report RunUnmountStorm(const CommonFlags& common, const UnmountStormFlags& flags
   options.clients = flags.clients;
   options.batch = flags.batch;
   options.resident_keys = flags.keys;
+  options.first_new_key = flags.keys;
   Traffic traffic(options, std::move(masks));
   Sleep(1);
   traffic.Take();

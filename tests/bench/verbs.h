@@ -42,6 +42,8 @@ struct ThroughputFlags {
   uint64_t keys = 1'000'000;
 };
 Report RunThroughput(const CommonFlags& common, const ThroughputFlags& flags);
+// The same against an echo server with messages of the same size, alternating.
+Report RunCeiling(const CommonFlags& common, const ThroughputFlags& flags);
 
 struct UnmountStormFlags {
   uint64_t keys = 8'000'000;

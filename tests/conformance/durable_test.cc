@@ -18,79 +18,35 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "holdfast/v1/ownership.grpc.pb.h"
-#include "tests/testing/net/served_master.h"
+#include "tests/conformance/durable_master.h"
+#include "tests/testing/store/s3_server.h"
 
 namespace holdfast {
 namespace {
 
-class DurableTest : public testing::ServedMasterTest {
+enum class Store { kFile, kS3 };
+
+class DurableTest : public testing::DurableMasterTest, public ::testing::WithParamInterface<Store> {
  protected:
-  void Configure(Options* options) override {
-    char pattern[] = "/tmp/holdfast-durable-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    directory_ = pattern;
-    options->durable_store = absl::StrCat("file://", directory_);
-    options->master.durable_tier = true;
-    options->master.ledger_tickets = 8;
-    options->master.ledger_client_percent = 100;
-    options->master.client_ttl_ms = 600'000;
+  std::string StoreUri() override {
+    if (GetParam() == Store::kFile) return FileUri();
+    testing::S3Server* const s3 = testing::S3Server::Shared();
+    return s3 == nullptr ? "" : s3->Uri(testing::S3Server::UniquePrefix());
   }
-  void SetUp() override {
-    ServedMasterTest::SetUp();
-    client_ = Connect();
-    ASSERT_NE(client_, nullptr);
-  }
-  void TearDown() override {
-    EXPECT_EQ(app_->master().Audit(), "");
-    std::error_code ignored;
-    std::filesystem::remove_all(directory_, ignored);
-  }
-
-  // Names that the store holds, half uploads included.
-  std::vector<std::string> Stored() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_)) {
-      if (!entry.is_regular_file()) continue;
-      names.push_back(entry.path().string().substr(directory_.size() + 1));
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-  void Retry() {
-    while (app_->retry_pass().Run().wait_ms() == 0) {
-    }
-  }
-  FoundObject Get(const std::string& key) {
-    auto found = client_->Get({&key, 1});
-    EXPECT_TRUE(found.ok()) << found.status();
-    return found.ok() ? found->front() : FoundObject();
-  }
-  StartedPut StartDurable(Client& client, const std::string& key) {
-    PutItem item;
-    item.key = key;
-    item.size_bytes = 5;
-    item.durability = Durability::kDurable;
-    auto started = client.PutStart({&item, 1});
-    EXPECT_TRUE(started.ok()) << started.status();
-    return started.ok() ? started->front() : StartedPut();
-  }
-  v1::LedgerStatus Ledger() { return Status().ledger(); }
-  std::vector<v1::UnpublishedName> Unpublished() {
-    grpc::ClientContext context;
-    auto reader = admin_->ListUnpublished(&context, {});
-    std::vector<v1::UnpublishedName> names;
-    for (v1::ListUnpublishedResponse page; reader->Read(&page);) {
-      names.insert(names.end(), page.names().begin(), page.names().end());
-    }
-    EXPECT_TRUE(reader->Finish().ok());
-    return names;
-  }
-
-  std::string directory_;
-  std::unique_ptr<Client> client_;
 };
 
-TEST_F(DurableTest, R33_TheLibraryUploadsPublishesAndReadsBack) {
+INSTANTIATE_TEST_SUITE_P(Stores, DurableTest, ::testing::Values(Store::kFile, Store::kS3),
+                         [](const auto& instance) {
+                           return std::string(instance.param == Store::kFile ? "File" : "S3");
+                         });
+
+// What depends on the files themselves.
+class DurableFileTest : public testing::DurableMasterTest {
+ protected:
+  std::string StoreUri() override { return FileUri(); }
+};
+
+TEST_P(DurableTest, R33_TheLibraryUploadsPublishesAndReadsBack) {
   const std::string bytes(100'000, 'x');
   const DurablePutResult put = client_->PutDurable("k", bytes);
   ASSERT_TRUE(put.status.ok()) << put.status.message;
@@ -108,7 +64,7 @@ TEST_F(DurableTest, R33_TheLibraryUploadsPublishesAndReadsBack) {
 }
 
 // The promise of the tier: the object is there when every node that held it has gone.
-TEST_F(DurableTest, R2_ADurableReplicaIsReadWhenNoMemoryReplicaIsLeft) {
+TEST_P(DurableTest, R2_ADurableReplicaIsReadWhenNoMemoryReplicaIsLeft) {
   const uint64_t segment = Mount(*client_, "s");
   PutItem item;
   item.key = "k";
@@ -129,7 +85,7 @@ TEST_F(DurableTest, R2_ADurableReplicaIsReadWhenNoMemoryReplicaIsLeft) {
   EXPECT_EQ(ListKeys(true), std::vector<std::string>{"k"});
 }
 
-TEST_F(DurableTest, R34_ARemovedObjectsBytesGoToo) {
+TEST_P(DurableTest, R34_ARemovedObjectsBytesGoToo) {
   ASSERT_TRUE(client_->PutDurable("k", "bytes").status.ok());
   const std::string key = "k";
   ASSERT_TRUE(client_->Remove({&key, 1})->front().ok());
@@ -140,7 +96,7 @@ TEST_F(DurableTest, R34_ARemovedObjectsBytesGoToo) {
 }
 
 // R41: the upload fails, the revoke works; what the caller sees is why the upload failed.
-TEST_F(DurableTest, R41_TheFirstErrorIsTheOneThatIsSeen) {
+TEST_F(DurableFileTest, R41_TheFirstErrorIsTheOneThatIsSeen) {
   std::filesystem::permissions(directory_, std::filesystem::perms::none);
   std::ofstream(directory_ + "/00000000") << "in the way of the directory";
   const DurablePutResult put = client_->PutDurable("k", "bytes");
@@ -152,7 +108,7 @@ TEST_F(DurableTest, R41_TheFirstErrorIsTheOneThatIsSeen) {
 }
 
 // R41, the other way round: the cleanup fails as well, and is told beside the first error.
-TEST_F(DurableTest, R41_AFailedCleanupIsToldBesideTheFirstError) {
+TEST_P(DurableTest, R41_AFailedCleanupIsToldBesideTheFirstError) {
   const StartedPut put = StartDurable(*client_, "k");
   ASSERT_TRUE(put.status.ok());
   const DurablePutResult second = client_->PutDurable("k", "bytes");
@@ -161,7 +117,7 @@ TEST_F(DurableTest, R41_AFailedCleanupIsToldBesideTheFirstError) {
 }
 
 // R31, R32: refused before a byte is uploaded, with a reason that says how to go on.
-TEST_F(DurableTest, R32_AFullLedgerRefusesBeforeTheUpload) {
+TEST_P(DurableTest, R32_AFullLedgerRefusesBeforeTheUpload) {
   for (int i = 0; i < 8; ++i) {
     ASSERT_TRUE(StartDurable(*client_, absl::StrCat("k", i)).status.ok());
   }
@@ -174,7 +130,7 @@ TEST_F(DurableTest, R32_AFullLedgerRefusesBeforeTheUpload) {
   EXPECT_EQ(Unpublished().size(), 8u);
 }
 
-TEST_F(DurableTest, R35_UnpublishedNamesAreListedWithTheirOwnerAndState) {
+TEST_P(DurableTest, R35_UnpublishedNamesAreListedWithTheirOwnerAndState) {
   const StartedPut put = StartDurable(*client_, "k");
   std::vector<v1::UnpublishedName> names = Unpublished();
   ASSERT_EQ(names.size(), 1u);
@@ -188,7 +144,7 @@ TEST_F(DurableTest, R35_UnpublishedNamesAreListedWithTheirOwnerAndState) {
 }
 
 // A put that says nothing of its upload is not ended by chance.
-TEST_F(DurableTest, R18_ADurablePutEndsOnlyWithTheOutcomeOfItsUpload) {
+TEST_P(DurableTest, R18_ADurablePutEndsOnlyWithTheOutcomeOfItsUpload) {
   const StartedPut put = StartDurable(*client_, "k");
   const PutRef end{"k", put.put_id};
   const ItemStatus status = client_->PutEnd({&end, 1})->front();
@@ -197,7 +153,7 @@ TEST_F(DurableTest, R18_ADurablePutEndsOnlyWithTheOutcomeOfItsUpload) {
   EXPECT_EQ(Ledger().tickets_used(), 1u);
 }
 
-TEST_F(DurableTest, R18_ValuesOutsideTheEnumsAreRefused) {
+TEST_P(DurableTest, R18_ValuesOutsideTheEnumsAreRefused) {
   v1::PutStartRequest request;
   const auto id = client_->client_id();
   request.mutable_session()->set_client_id(std::string(id.begin(), id.end()));
@@ -251,7 +207,7 @@ class Coordinator {
   std::unique_ptr<Client> client_;
 };
 
-TEST_F(DurableTest, R39_AnotherClientPublishesWhatItWasHandedOver) {
+TEST_P(DurableTest, R39_AnotherClientPublishesWhatItWasHandedOver) {
   Coordinator coordinator(address());
   std::vector<PutRef> puts;
   for (const std::string key : {"a", "b"}) {
@@ -289,7 +245,7 @@ TEST_F(DurableTest, R39_AnotherClientPublishesWhatItWasHandedOver) {
   EXPECT_EQ(Ledger().tickets_used(), 0u);
 }
 
-TEST_F(DurableTest, R39_AWithdrawnOfferStaysTheSenders) {
+TEST_P(DurableTest, R39_AWithdrawnOfferStaysTheSenders) {
   auto other = Connect();
   const StartedPut put = StartDurable(*client_, "k");
   const PutRef ref{"k", put.put_id};
@@ -301,7 +257,7 @@ TEST_F(DurableTest, R39_AWithdrawnOfferStaysTheSenders) {
   EXPECT_EQ(Unpublished()[0].client_epoch(), client_->client_epoch());
 }
 
-TEST_F(DurableTest, R18_HandOverCallsWithBadInputSayWhy) {
+TEST_P(DurableTest, R18_HandOverCallsWithBadInputSayWhy) {
   auto stub = v1::OwnershipService::NewStub(
       grpc::CreateChannel(address(), grpc::InsecureChannelCredentials()));
   const auto id = client_->client_id();
@@ -376,7 +332,7 @@ uint64_t ResidentBytes() {
 }
 
 // R43: many uploads in one session, of which none may keep its payload.
-TEST_F(DurableTest, R43_RepeatedUploadsKeepNoPayload) {
+TEST_F(DurableFileTest, R43_RepeatedUploadsKeepNoPayload) {
   constexpr size_t kPayload = 4 << 20;
   const std::string key = "k";
   auto round = [&] {
@@ -391,10 +347,10 @@ TEST_F(DurableTest, R43_RepeatedUploadsKeepNoPayload) {
 }
 
 // R42: uploads that fail leave names, and nothing else.
-class DeadStoreTest : public DurableTest {
+class DeadStoreTest : public DurableFileTest {
  protected:
   void Configure(Options* options) override {
-    DurableTest::Configure(options);
+    DurableFileTest::Configure(options);
     options->master.ledger_tickets = 1000;
   }
 };

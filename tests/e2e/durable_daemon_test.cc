@@ -1,11 +1,14 @@
 // The durable tier with the real programs: the daemon, the command line, files and a real S3 server.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +17,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -217,6 +221,89 @@ TEST(DurableDaemonTest, R18_AStoreThatCannotBeUsedIsAnErrorAtTheStart) {
   const auto missing = testing::Daemon::RunToEnd({"--durable-store=file:///proc/nowhere"});
   EXPECT_NE(missing.exit_code, 0);
   EXPECT_THAT(missing.output, HasSubstr("/proc/nowhere"));
+}
+
+// --- kill -9 ---
+
+std::vector<std::string> FilesIn(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
+    if (!entry.is_regular_file()) continue;
+    names.push_back(entry.path().string().substr(directory.size() + 1));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Starts the command line's put of a file, and kills it after so long unless it has ended.
+void PutAndKill(const std::string& master, const std::string& key, const std::string& file,
+                std::chrono::microseconds after) {
+  const std::string program =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path().string() + "/holdfast";
+  const std::string to = "--master=" + master;
+  const std::string from = "--file=" + file;
+  std::array<const char*, 7> arguments = {program.c_str(), to.c_str(),   "object", "put",
+                                          key.c_str(),     from.c_str(), nullptr};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t pid = 0;
+  ASSERT_EQ(posix_spawn(&pid, program.c_str(), &actions, nullptr,
+                        const_cast<char**>(arguments.data()), environ),
+            0);
+  posix_spawn_file_actions_destroy(&actions);
+  std::this_thread::sleep_for(after);
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+}
+
+// Promise 2 against the hardest death: a hundred uploaders are killed at random moments, and in the end the store holds exactly
+// the published objects, down to the half-written files.
+TEST(DurableDaemonTest, R35_R50_R54_AHundredUploadersKilledLeaveExactlyThePublishedObjects) {
+  constexpr int kKills = 100;
+  const ScratchDirectory store;
+  const ScratchDirectory scratch;
+  auto daemon = testing::Daemon::Start({absl::StrCat("--durable-store=file://", store.path()),
+                                        "--client-ttl-ms=1000", "--client-ttl-min-ms=500",
+                                        "--heartbeat-interval-ms=200", "--upload-timeout-ms=1000",
+                                        "--upload-grace-ms=300", "--mass-expiry-grace-ms=100"});
+  ASSERT_TRUE(daemon.ok()) << daemon.status();
+  const std::string& master = (*daemon)->address();
+  const std::string payload(8 << 20, 'x');
+  const std::string file = scratch.path() + "/payload";
+  std::ofstream(file) << payload;
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_EQ(Execute(Holdfast(master, absl::StrCat("object put whole --file=", file))).exit_code, 0);
+  const auto whole = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::steady_clock::now() - start);
+  std::mt19937_64 random(20);
+  std::uniform_int_distribution<int64_t> moment(0, whole.count() * 6 / 5);
+  std::vector<std::string> keys = {"whole"};
+  for (int i = 0; i < kKills; ++i) {
+    keys.push_back(absl::StrCat("k", i));
+    PutAndKill(master, keys.back(), file, std::chrono::microseconds(moment(random)));
+  }
+  EXPECT_TRUE(WaitFor([&] {
+    return Execute(Holdfast(master, "status --output=json"))
+               .output.find("\"tickets_used\":\"0\"") != std::string::npos;
+  }));
+  auto client = Connect(master);
+  auto found = client->Get(keys);
+  ASSERT_TRUE(found.ok()) << found.status();
+  std::vector<std::string> published;
+  for (const FoundObject& object : *found) {
+    if (!object.status.ok()) continue;
+    published.push_back(object.object_name);
+    auto bytes = client->ReadDurable(object);
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    EXPECT_TRUE(*bytes == payload);
+  }
+  std::sort(published.begin(), published.end());
+  EXPECT_EQ(FilesIn(store.path()), published);
+  const std::string status = Execute(Holdfast(master, "status --output=json")).output;
+  EXPECT_THAT(status, ::testing::Not(HasSubstr("\"deleted_names\":\"0\"")))
+      << "somebody was killed between ticket and publication";
+  RecordProperty("published", static_cast<int>(published.size()));
 }
 
 // --- R63 ---

@@ -158,8 +158,138 @@ TEST_F(LedgerRacesTest, R35_ASessionThatEndsWhileItPublishesLosesNoName) {
   }
 }
 
+// R62, the failed hand-over: either side dies while the receipt is on its way. Whoever owned the name then, it is deleted.
+TEST_F(LedgerRacesTest, R39_R62_AnAckAgainstTheEndOfEitherSideLosesNoName) {
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    const uint64_t incarnation = static_cast<uint64_t>(repeat) + 10;
+    const core::Session sender = Open("sender", incarnation);
+    const core::Session receiver = Open("receiver", incarnation);
+    const std::string key = absl::StrCat("k", repeat);
+    const Started put = StartDurable(sender, key);
+    Upload(put);
+    const core::OfferItem item{key, put.put};
+    core::OfferRequest request;
+    request.session = sender;
+    request.to = receiver.client;
+    request.handover_id = 1;
+    request.items = {&item, 1};
+    core::OfferAnswer answer;
+    ASSERT_TRUE(master().OfferTickets(request, &answer).ok());
+    Parallel threads;
+    threads.Add([&] {
+      uint64_t acknowledged = 0;
+      (void)master().AckTickets(receiver, sender.client, 1, 1, Now(), &acknowledged);
+    });
+    threads.Add([&] {
+      core::HeartbeatRequest close;
+      const core::Session& dies = repeat % 2 == 0 ? sender : receiver;
+      close.client = dies.client;
+      close.epoch = dies.epoch;
+      close.close = true;
+      EXPECT_TRUE(master().Heartbeat(close, Now()).ok());
+      while (sweep_pass().Run()) {
+      }
+    });
+    threads.Run();
+    Sweep();
+    ExpectBooksBalance();
+    // The one that lives owns it, or nobody does and it is on its way out.
+    const core::Session& lives = repeat % 2 == 0 ? receiver : sender;
+    const bool published = Publish(lives, key, put) == Reason::kNone;
+    EXPECT_EQ(Ledger().tickets_used, published ? 0u : 1u);
+    if (published) Remove(lives, key, /*force=*/true);
+    Drain();
+    EXPECT_TRUE(store().names().empty());
+    core::HeartbeatRequest close;
+    close.client = lives.client;
+    close.epoch = lives.epoch;
+    close.close = true;
+    EXPECT_TRUE(master().Heartbeat(close, Now()).ok());
+    Sweep();
+    Drain();
+  }
+}
+
+// R37, R62: batches that the store confirms in part, while others queue. What was confirmed is released, once.
+TEST(LedgerRaceTest, R37_R62_PartlyConfirmedBatchesReleaseExactlyWhatWasConfirmed) {
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    core::UnpublishedLedger ledger(DurableOptions(/*tickets=*/256));
+    FakeStore store;
+    ManualClock clock;
+    cleanup::RetryStatistics statistics;
+    cleanup::RetryPass pass(&ledger, &store, &clock, &statistics, {.names_per_request = 7});
+    std::atomic<uint64_t> queued{0};
+    std::atomic<bool> done{false};
+    Parallel threads;
+    threads.Add([&] {
+      for (int i = 0; i < 60; ++i) {
+        core::TicketId ticket;
+        ASSERT_EQ(ledger.Reserve(core::ClientEpoch{1}, 0, &ticket), Reason::kNone);
+        const core::DurableEnd end{ticket, false, UploadOutcome::kFinished, 0};
+        ledger.Settle({&end, 1}, clock.NowMs());
+        queued.fetch_add(1);
+      }
+      done = true;
+    });
+    threads.Add([&] {
+      uint64_t round = 0;
+      while (!done || ledger.Count(clock.NowMs()).tickets_used > 0) {
+        DeleteFault fault;
+        fault.applied = round % 4 == 1;
+        fault.answered = round % 4 == 3;
+        if (round % 2 == 1) store.FailNextDelete(fault);
+        pass.Run();
+        clock.AdvanceMs(1000);
+        ++round;
+      }
+    });
+    threads.Run();
+    EXPECT_EQ(ledger.Count(clock.NowMs()).deleted_names, queued);
+    EXPECT_EQ(ledger.Audit({}), "");
+  }
+}
+
+// R44, R62: a task that fails goes round the queue while others come and go, and holds up none of them.
+TEST(LedgerRaceTest, R45_R62_ATaskThatFailsRotatesBehindThoseThatComeIn) {
+  constexpr int kRotations = 30;
+  for (int repeat = 0; repeat < kRotations; ++repeat) {
+    core::UnpublishedLedger ledger(DurableOptions(/*tickets=*/256));
+    FakeStore store;
+    ManualClock clock;
+    cleanup::RetryStatistics statistics;
+    cleanup::RetryPass pass(&ledger, &store, &clock, &statistics, {});
+    const auto owe = [&] {
+      core::TicketId ticket;
+      EXPECT_EQ(ledger.Reserve(core::ClientEpoch{1}, 0, &ticket), Reason::kNone);
+      std::string name = ledger.NameOf(ticket);
+      const core::DurableEnd end{ticket, false, UploadOutcome::kFinished, 0};
+      ledger.Settle({&end, 1}, clock.NowMs());
+      return name;
+    };
+    store.Poison(owe());
+    std::atomic<bool> done{false};
+    Parallel threads;
+    threads.Add([&] {
+      for (int i = 0; i < 100; ++i) owe();
+      done = true;
+    });
+    threads.Add([&] {
+      while (!done || ledger.Count(clock.NowMs()).tickets_used > 1) {
+        pass.Run();
+        clock.AdvanceMs(500);
+      }
+    });
+    threads.Run();
+    EXPECT_EQ(ledger.Count(clock.NowMs()).deleted_names, 100u);
+    store.Heal();
+    clock.AdvanceMs(1000);
+    pass.Run();
+    EXPECT_EQ(ledger.Count(clock.NowMs()).tickets_used, 0u);
+  }
+}
+
 // R46: names that are queued while the worker ends are deleted or left, and never lost.
-TEST(LedgerRaceTest, R46_R62_EnqueueAgainstCloseLosesNoTask) {
+TEST(LedgerRaceTest, R46_R62_EnqueueAgainstCloseLosesNoTaskAlsoWhenTheStoreHangs) {
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
     core::UnpublishedLedger ledger(DurableOptions(/*tickets=*/1024));
     FakeStore store;
@@ -182,7 +312,11 @@ TEST(LedgerRaceTest, R46_R62_EnqueueAgainstCloseLosesNoTask) {
       });
     }
     threads.Add([&] {
-      if (repeat % 2 == 0) store.Cancel();
+      // A store that hangs is given up; one that works may end what it does.
+      if (repeat % 2 == 0) {
+        store.Hang(true);
+        store.Cancel();
+      }
       worker.Stop();
     });
     threads.Run();

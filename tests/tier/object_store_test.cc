@@ -22,34 +22,17 @@ namespace {
 
 enum class Kind { kFile, kS3 };
 
-// One server for all tests of the program; each test has a prefix of its own.
-testing::S3Server* SharedS3() {
-  static auto* const server = [] {
-    auto started = testing::S3Server::Start();
-    EXPECT_TRUE(started.ok()) << started.status();
-    setenv("AWS_ACCESS_KEY_ID", testing::S3Server::kKeyId, 1);
-    setenv("AWS_SECRET_ACCESS_KEY", testing::S3Server::kSecret, 1);
-    static std::unique_ptr<testing::S3Server> owned;
-    if (started.ok()) owned = *std::move(started);
-    return owned.get();
-  }();
-  return server;
-}
-
 class ObjectStoreTest : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
-    const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
     if (GetParam() == Kind::kFile) {
       char pattern[] = "/tmp/holdfast-store-XXXXXX";
       ASSERT_NE(mkdtemp(pattern), nullptr);
       directory_ = pattern;
       uri_ = absl::StrCat("file://", directory_, "/made/on/demand");
     } else {
-      ASSERT_NE(SharedS3(), nullptr);
-      std::string prefix = test;
-      for (char& c : prefix) c = c == '/' ? '-' : c;
-      uri_ = SharedS3()->Uri(prefix);
+      ASSERT_NE(testing::S3Server::Shared(), nullptr);
+      uri_ = testing::S3Server::Shared()->Uri(testing::S3Server::UniquePrefix());
     }
     auto opened = OpenObjectStore(uri_);
     ASSERT_TRUE(opened.ok()) << opened.status();

@@ -1,11 +1,14 @@
 #include "tests/testing/store/s3_server.h"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -38,6 +41,24 @@ S3Server::~S3Server() {
 
 std::string S3Server::Uri(const std::string& prefix) const {
   return absl::StrCat("s3://", kBucket, "/", prefix, "?endpoint=", endpoint_, "&path_style=true");
+}
+
+S3Server* S3Server::Shared() {
+  static const std::unique_ptr<S3Server> server = [] {
+    setenv("AWS_ACCESS_KEY_ID", kKeyId, 1);
+    setenv("AWS_SECRET_ACCESS_KEY", kSecret, 1);
+    auto started = Start();
+    EXPECT_TRUE(started.ok()) << started.status();
+    return started.ok() ? *std::move(started) : nullptr;
+  }();
+  return server.get();
+}
+
+std::string S3Server::UniquePrefix() {
+  static std::atomic<int> runs{0};
+  std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  std::replace(name.begin(), name.end(), '/', '-');
+  return absl::StrCat(name, "-", ++runs);
 }
 
 absl::StatusOr<std::unique_ptr<S3Server>> S3Server::Start() {

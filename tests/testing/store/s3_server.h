@@ -21,6 +21,10 @@ class S3Server {
 
   // UNAVAILABLE when it does not serve in time, with what it printed.
   static absl::StatusOr<std::unique_ptr<S3Server>> Start();
+  // One for all tests of the program, with credentials for it in the environment; null when it does not serve.
+  static S3Server* Shared();
+  // A prefix of the test that runs, different for each run.
+  static std::string UniquePrefix();
   ~S3Server();
 
   S3Server(const S3Server&) = delete;
