@@ -70,6 +70,7 @@ absl::StatusOr<std::unique_ptr<S3Server>> S3Server::Start() {
   const std::string program =
       absl::StrCat(HOLDFAST_SOURCE_DIR, "/tests/tools/node_modules/.bin/s3rver");
   const pid_t pid = fork();
+  if (pid < 0) return absl::InternalError("fork failed");  // the destructor would kill everything
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // it does not outlive a test that crashes
     const int out = open(log.c_str(), O_WRONLY | O_CREAT, 0600);
