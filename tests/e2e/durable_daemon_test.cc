@@ -102,9 +102,7 @@ bool WaitFor(Condition condition, seconds timeout = seconds(20)) {
 TEST(DurableDaemonTest, R33_AFileGoesToS3AndComesBackByTheCommandLine) {
   auto s3 = testing::S3Server::Start();
   ASSERT_TRUE(s3.ok()) << s3.status();
-  setenv("AWS_ACCESS_KEY_ID", testing::S3Server::kKeyId, 1);
-  setenv("AWS_SECRET_ACCESS_KEY", testing::S3Server::kSecret, 1);
-  const std::string uri = (*s3)->Uri("cache");
+  const std::string uri = (*s3)->Uri(testing::S3Server::UniquePrefix());
   auto daemon = testing::Daemon::Start({absl::StrCat("--durable-store=", uri)});
   ASSERT_TRUE(daemon.ok()) << daemon.status();
   const ScratchDirectory scratch;

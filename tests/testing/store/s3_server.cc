@@ -13,7 +13,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <regex>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -22,31 +24,42 @@
 namespace holdfast::testing {
 namespace {
 
+constexpr char kChildBucket[] = "holdfast-test";
+constexpr char kChildCredential[] = "S3RVER";  // what s3rver takes as key id and as secret
+
 std::string Contents(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+// Empty when it is not set.
+std::string Variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
 }  // namespace
 
-S3Server::S3Server(pid_t pid, std::string directory)
-    : pid_(pid), directory_(std::move(directory)) {}
+S3Server::S3Server(pid_t pid, std::string directory, std::string endpoint, std::string bucket)
+    : pid_(pid),
+      directory_(std::move(directory)),
+      endpoint_(std::move(endpoint)),
+      bucket_(std::move(bucket)) {}
 
 S3Server::~S3Server() {
+  if (pid_ == 0) return;
   kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
   std::error_code ignored;
   std::filesystem::remove_all(directory_, ignored);
 }
 
-std::string S3Server::Uri(const std::string& prefix) const {
-  return absl::StrCat("s3://", kBucket, "/", prefix, "?endpoint=", endpoint_, "&path_style=true");
+std::string S3Server::Uri(const std::string& prefix, const std::string& endpoint) const {
+  return absl::StrCat("s3://", bucket_, "/", prefix, "?endpoint=", endpoint, "&path_style=true");
 }
 
 S3Server* S3Server::Shared() {
   static const std::unique_ptr<S3Server> server = [] {
-    setenv("AWS_ACCESS_KEY_ID", kKeyId, 1);
-    setenv("AWS_SECRET_ACCESS_KEY", kSecret, 1);
     auto started = Start();
     EXPECT_TRUE(started.ok()) << started.status();
     return started.ok() ? *std::move(started) : nullptr;
@@ -55,13 +68,29 @@ S3Server* S3Server::Shared() {
 }
 
 std::string S3Server::UniquePrefix() {
+  static const unsigned program = std::random_device()();
   static std::atomic<int> runs{0};
   std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
   std::replace(name.begin(), name.end(), '/', '-');
-  return absl::StrCat(name, "-", ++runs);
+  return absl::StrCat(name, "-", absl::Hex(program), "-", ++runs);
 }
 
 absl::StatusOr<std::unique_ptr<S3Server>> S3Server::Start() {
+  std::string endpoint = Variable("HOLDFAST_S3_ENDPOINT");
+  if (endpoint.empty()) return StartChild();
+  for (const char* name : {"HOLDFAST_S3_BUCKET", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}) {
+    if (Variable(name).empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("HOLDFAST_S3_ENDPOINT is set, and ", name, " is not"));
+    }
+  }
+  return std::unique_ptr<S3Server>(
+      new S3Server(0, "", std::move(endpoint), Variable("HOLDFAST_S3_BUCKET")));
+}
+
+absl::StatusOr<std::unique_ptr<S3Server>> S3Server::StartChild() {
+  setenv("AWS_ACCESS_KEY_ID", kChildCredential, 1);
+  setenv("AWS_SECRET_ACCESS_KEY", kChildCredential, 1);
   char pattern[] = "/tmp/holdfast-s3-XXXXXX";
   if (mkdtemp(pattern) == nullptr) return absl::InternalError("mkdtemp failed");
   const std::string directory = pattern;
@@ -79,10 +108,10 @@ absl::StatusOr<std::unique_ptr<S3Server>> S3Server::Start() {
     // Its page tokens use a cipher that OpenSSL counts as old.
     setenv("NODE_OPTIONS", "--openssl-legacy-provider", 1);
     execl(program.c_str(), "s3rver", "-d", data.c_str(), "-a", "127.0.0.1", "-p", "0",
-          "--configure-bucket", kBucket, static_cast<char*>(nullptr));
+          "--configure-bucket", kChildBucket, static_cast<char*>(nullptr));
     _exit(127);
   }
-  std::unique_ptr<S3Server> server(new S3Server(pid, directory));
+  std::unique_ptr<S3Server> server(new S3Server(pid, directory, "", kChildBucket));
   const std::regex listening("listening on [^:]*:([0-9]+)");
   for (int i = 0; i < 3000; ++i) {
     const std::string output = Contents(log);
