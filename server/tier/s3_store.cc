@@ -202,8 +202,10 @@ UploadResult S3Store::UploadParts(absl::string_view name, absl::string_view byte
   call.body = body;
   call.headers = {"Content-Type: application/xml"};
   answer = Send(call);
-  const std::optional<std::string> etag =
+  std::optional<std::string> etag =
       IsSuccess(answer.http) ? ParseCompleteAnswer(answer.http.body) : std::nullopt;
+  // Ceph 16.2.15 leaves it empty here, and tells it with the object.
+  if (etag.has_value() && etag->empty()) etag = StoredEtag(call.key, deadline);
   if (etag.has_value()) return {UploadState::kStored, absl::OkStatus(), etag->substr(0, 128)};
   // Once it was asked to complete, only the object itself could tell.
   Abort(call.key, *id, absl::Now() + absl::Seconds(5));
@@ -235,6 +237,15 @@ std::optional<std::vector<std::string>> S3Store::SendParts(const std::string& ke
     left.remove_prefix(call.body.size());
   }
   return etags;
+}
+
+std::string S3Store::StoredEtag(const std::string& key, absl::Time deadline) {
+  Call call;
+  call.key = key;
+  call.headers = {"Range: bytes=0-0"};
+  call.deadline = deadline;
+  const HttpAnswer answer = Send(call).http;
+  return IsSuccess(answer) ? Etag(answer) : "";
 }
 
 bool S3Store::Abort(const std::string& key, const std::string& upload_id, absl::Time deadline) {

@@ -67,6 +67,8 @@ class S3Store : public ObjectStore {
                                                     const std::string& upload_id,
                                                     absl::string_view bytes, absl::Time deadline,
                                                     HttpAnswer* failed);
+  // What the store says of an object that is there; empty when it does not answer.
+  std::string StoredEtag(const std::string& key, absl::Time deadline);
   // Whether it is certain that the upload cannot be completed any more.
   bool Abort(const std::string& key, const std::string& upload_id, absl::Time deadline);
   // Ends unfinished uploads of these keys. Empty, or why that is not certain.
