@@ -8,16 +8,27 @@
 #include <new>
 
 #include "absl/synchronization/mutex.h"
+#include "tests/core/allocations.h"
 #include "tests/testing/core_harness.h"
+
+namespace holdfast::testing {
+
+std::atomic<uint64_t> allocations{0};
+std::atomic<size_t> watched_bytes{0};
+std::atomic<char*> watched_block{nullptr};
+
+}  // namespace holdfast::testing
 
 namespace {
 
-std::atomic<uint64_t> allocations{0};
-
 void* Allocate(size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
+  holdfast::testing::allocations.fetch_add(1, std::memory_order_relaxed);
+  void* const memory = std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  if (bytes == holdfast::testing::watched_bytes.load(std::memory_order_relaxed)) {
+    holdfast::testing::watched_block.store(static_cast<char*>(memory));
+  }
+  return memory;
 }
 
 }  // namespace
@@ -33,6 +44,8 @@ HOLDFAST_REPLACED void operator delete[](void* memory, size_t) noexcept { std::f
 
 namespace holdfast::core {
 namespace {
+
+using testing::allocations;
 
 constexpr int kTimes = 1'000'000;
 
