@@ -28,9 +28,10 @@ Response Call(v1::AdminService::Stub& stub,
 
 }  // namespace
 
-BenchMaster::BenchMaster(const std::string& address) : address_(address) {
+BenchMaster::BenchMaster(const std::string& address, const std::vector<std::string>& flags)
+    : address_(address) {
   if (address.empty()) {
-    auto started = testing::Daemon::Start();
+    auto started = testing::Daemon::Start(flags);
     if (!started.ok()) throw std::runtime_error(started.status().ToString());
     daemon_ = *std::move(started);
     address_ = daemon_->address();

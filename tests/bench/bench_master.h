@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "holdfast/v1/admin.grpc.pb.h"
 #include "tests/testing/net/daemon.h"
@@ -15,8 +16,8 @@ namespace holdfast::bench {
 // A master and the administrator's view of it. Stops the process that it started.
 class BenchMaster {
  public:
-  // `address` empty: starts one. Throws on failure.
-  explicit BenchMaster(const std::string& address);
+  // `address` empty: starts one, with these flags. Throws on failure.
+  explicit BenchMaster(const std::string& address, const std::vector<std::string>& flags = {});
 
   const std::string& address() const { return address_; }
   v1::CleanupStatus Cleanup() const;

@@ -9,6 +9,8 @@
 
 namespace holdfast::bench {
 
+void Sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
 std::string KeyOf(uint64_t number, uint32_t bytes) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string key(bytes, '0');

@@ -19,6 +19,8 @@ inline double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+void Sleep(double seconds);
+
 // The key of a number: `bytes` characters that look like the hash of a block, different for each number.
 std::string KeyOf(uint64_t number, uint32_t bytes = 40);
 

@@ -76,6 +76,21 @@ int Main(int argc, char** argv) {
   verb->add_option("--key-bytes", memory.key_bytes)->check(CLI::Range(16, 1024));
   verb->callback([&] { run = [&] { return RunMemory(common, memory); }; });
 
+  StoreOutageFlags outage;
+  verb = app.add_subcommand(
+      "store-outage", "traffic in memory while the durable store hangs and the ledger is full");
+  verb->add_option("--seconds", outage.seconds,
+                   "of the outage; half as long before it and after it")
+      ->check(CLI::Range(1.0, 3600.0));
+  verb->add_option("--tickets", outage.tickets, "bound of the ledger")
+      ->check(CLI::Range(1, 1'000'000));
+  verb->add_option("--keys", outage.keys)->check(CLI::Range(1, 200000000));
+  verb->add_option("--load", outage.load, "share of the throughput that saturates")
+      ->check(CLI::Range(0.01, 1.0));
+  verb->add_option("--delete-ms", outage.delete_ms, "of each request to the store after the outage")
+      ->check(CLI::Range(0, 9000));
+  verb->callback([&] { run = [&] { return RunStoreOutage(common, outage); }; });
+
   verb = app.add_subcommand("ledger-capacity", "retained bytes of a ticket, four shapes");
   verb->callback([&] { run = [&] { return RunLedgerCapacity(common); }; });
 

@@ -5,6 +5,11 @@
 #include <utility>
 
 namespace holdfast::bench {
+namespace {
+
+constexpr double kSaturateSeconds = 4;
+
+}  // namespace
 
 class Traffic::Worker {
  public:
@@ -192,6 +197,20 @@ TrafficCounts Traffic::Take() {
     sum.latencies.Merge(counts.latencies);
   }
   return sum;
+}
+
+double SetLoad(Traffic* traffic, double load) {
+  Sleep(1);
+  traffic->Take();
+  const Clock::time_point start = Clock::now();
+  Sleep(kSaturateSeconds);
+  const double saturated = static_cast<double>(traffic->Take().rpcs) / SecondsSince(start);
+  if (load < 1) {
+    traffic->SetRate(saturated * load);
+    Sleep(1.5);
+    traffic->Take();
+  }
+  return saturated;
 }
 
 }  // namespace holdfast::bench

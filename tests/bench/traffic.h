@@ -68,6 +68,10 @@ class Traffic {
   std::vector<std::thread> threads_;
 };
 
+// Measures what the clients reach as fast as it goes, calls a second, and then lets them make that share of it. Returns when the
+// queues of the full load are gone.
+double SetLoad(Traffic* traffic, double load);
+
 // The load of `throughput` and `ceiling`.
 
 // Far more than a benchmark can fill with objects of 4 KiB.

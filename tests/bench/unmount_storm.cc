@@ -10,7 +10,6 @@ namespace holdfast::bench {
 namespace {
 
 constexpr uint64_t kSegmentBytes = 1ull << 42;
-constexpr double kSaturateSeconds = 4;
 constexpr double kMaxMs = 1e9;
 
 // call(i) for the first `count` lenders at once, each by its owner. Milliseconds of each, sorted.
@@ -33,8 +32,6 @@ double Probe(Client& client) {
   return client.Exists({KeyOf(0)}).ok() ? SecondsSince(start) * 1000 : -1;
 }
 
-void Sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
-
 }  // namespace
 
 Report RunUnmountStorm(const CommonFlags& common, const UnmountStormFlags& flags) {
@@ -54,16 +51,7 @@ Report RunUnmountStorm(const CommonFlags& common, const UnmountStormFlags& flags
   options.resident_keys = flags.keys;
   options.first_new_key = flags.keys;
   Traffic traffic(options, std::move(masks));
-  Sleep(1);
-  traffic.Take();
-  Clock::time_point start = Clock::now();
-  Sleep(kSaturateSeconds);
-  const double saturated = static_cast<double>(traffic.Take().rpcs) / SecondsSince(start);
-  if (flags.load < 1) {
-    traffic.SetRate(saturated * flags.load);
-    Sleep(1.5);  // until the queues of the full load are gone
-    traffic.Take();
-  }
+  const double saturated = SetLoad(&traffic, flags.load);
   Sleep(flags.before_seconds);
   TrafficCounts before = traffic.Take();
 
@@ -73,7 +61,7 @@ Report RunUnmountStorm(const CommonFlags& common, const UnmountStormFlags& flags
       Together(flags.unmount, [&lenders](uint32_t i) { return Probe(lenders.client(i)); });
   const uint64_t swept_before = master.Cleanup().swept_replicas();
   traffic.SetLeaving((1u << flags.unmount) - 1);
-  start = Clock::now();
+  const Clock::time_point start = Clock::now();
   const std::vector<double> unmount_ms =
       Together(flags.unmount, [&lenders](uint32_t i) { return lenders.Unmount(i); });
   master.WaitSwept();

@@ -74,6 +74,17 @@ struct MemoryFlags {
 };
 Report RunMemory(const CommonFlags& common, const MemoryFlags& flags);
 
+struct StoreOutageFlags {
+  double seconds = 60;
+  uint32_t tickets = 65'536;
+  uint64_t keys = 1'000'000;
+  double load = 0.5;
+  uint32_t delete_ms = 100;
+};
+// Always with a master and a store of its own. Throws when a name is lost, an upload is admitted to a full ledger, or it does
+// not empty afterwards.
+Report RunStoreOutage(const CommonFlags& common, const StoreOutageFlags& flags);
+
 // In this process: the ledger alone.
 Report RunLedgerCapacity(const CommonFlags& common);
 
