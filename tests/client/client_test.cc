@@ -111,7 +111,7 @@ TEST(ClientConnectTest, SilentMasterIsUnavailableWithinTheDeadline) {
   EXPECT_EQ(Client::Connect(options).status().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST(ClientConnectTest, MasterOfAnotherVersionIsRefusedWithItsReason) {
+TEST(ClientConnectTest, R52_MasterOfAnotherVersionIsRefusedWithItsReason) {
   FakeMaster master;
   master.FailNext("Heartbeat", Refusal(grpc::StatusCode::FAILED_PRECONDITION,
                                        v1::REASON_PROTOCOL_MISMATCH, "open: protocol 1 is not 2"));
