@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +28,7 @@ namespace holdfast::bench {
 namespace {
 
 constexpr uint32_t kTickets = 65'536;
+constexpr size_t kRoundsMin = 3;
 constexpr size_t kMintedBytes = 34;  // of a name behind its partition
 
 uint64_t ResidentBytes() {
@@ -85,8 +89,12 @@ uint64_t RetainedBytesInAChild(size_t name_bytes, uint32_t objects_per_task) {
 // One side of the comparison: the same calls and the same upload, with a ticket or without.
 class Cycles {
  public:
-  Cycles(const std::string& master, const std::string& directory, uint64_t bytes)
-      : bytes_(bytes), cycles_per_thread_(bytes > (16 << 20) ? 2 : 60), directory_(directory) {
+  Cycles(const std::string& master, const LedgerOverheadFlags& flags, const std::string& directory,
+         uint64_t bytes)
+      : bytes_(bytes),
+        cycles_per_thread_(bytes > (16 << 20) ? 2 : 60),
+        latency_seconds_(flags.store_latency_ms / 1000.0),
+        directory_(directory) {
     auto store = tier::OpenObjectStore(absl::StrCat("file://", directory));
     if (!store.ok()) throw std::runtime_error(store.status().ToString());
     store_ = *std::move(store);
@@ -139,6 +147,7 @@ class Cycles {
       return;
     }
     std::string payload(bytes_, 'x');
+    if (latency_seconds_ > 0) Sleep(latency_seconds_);  // a store that is far away, on both sides
     UploadResult uploaded;
     if (with_ledger) {
       uploaded = client->Upload(started->front(), std::move(payload));
@@ -159,12 +168,66 @@ class Cycles {
 
   const uint64_t bytes_;
   const int cycles_per_thread_;
+  const double latency_seconds_;
   const std::string directory_;
   std::unique_ptr<tier::ObjectStore> store_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::atomic<uint64_t> next_{0};
   std::atomic<bool> failed_{false};
 };
+
+// Both sides in turn, as ABBA: what drifts slowly hits them alike.
+struct Rounds {
+  std::vector<double> base_ms;
+  std::vector<double> with_ms;
+  std::vector<double> ratios;  // of each round
+};
+
+void RunRound(Cycles* side, Rounds* rounds) {
+  const double base_first = side->Sample(false);
+  const double with_first = side->Sample(true);
+  const double with_second = side->Sample(true);
+  const double base_second = side->Sample(false);
+  rounds->base_ms.insert(rounds->base_ms.end(), {base_first, base_second});
+  rounds->with_ms.insert(rounds->with_ms.end(), {with_first, with_second});
+  rounds->ratios.push_back((with_first + with_second) / (base_first + base_second));
+}
+
+// Twice the standard error of the mean: it lies within so much with 95 %.
+double Spread(const std::vector<double>& values) {
+  const auto count = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return 2 * std::sqrt(squares / (count - 1) / count);
+}
+
+// Until a difference as large as the limit would be seen, or the rounds are used up.
+Rounds RunRounds(Cycles* side, double limit, uint32_t rounds_max) {
+  side->Sample(false);
+  side->Sample(true);
+  Rounds rounds;
+  do {
+    RunRound(side, &rounds);
+  } while (rounds.ratios.size() < kRoundsMin ||
+           (Spread(rounds.ratios) > limit && rounds.ratios.size() < rounds_max));
+  return rounds;
+}
+
+Report ReportOf(uint64_t mib, double limit, const Rounds& rounds) {
+  Report cycle;
+  cycle.Add("mib", mib);
+  cycle.Add("base_ms", Median(rounds.base_ms));
+  cycle.Add("base_range_ms", Range(rounds.base_ms));
+  cycle.Add("with_ms", Median(rounds.with_ms));
+  cycle.Add("with_range_ms", Range(rounds.with_ms));
+  cycle.Add("ratio", Median(rounds.ratios));
+  cycle.Add("ratio_range", Range(rounds.ratios));
+  cycle.Add("spread", Spread(rounds.ratios));
+  cycle.Add("limit", limit);
+  cycle.Add("rounds", uint64_t{rounds.ratios.size()});
+  return cycle;
+}
 
 // Time of the ledger's part of one put, reserve and release by publication, beside so many names that are queued.
 double TicketMicroseconds(uint32_t backlog) {
@@ -216,32 +279,16 @@ Report RunLedgerOverhead(const CommonFlags& /*common*/, const LedgerOverheadFlag
     throw std::runtime_error("cannot make a directory in " + flags.directory);
   }
   std::vector<Report> cycles;
-  for (const uint64_t mib : {uint64_t{1}, uint64_t{128}}) {
+  for (const auto& [mib, limit] : {std::pair<uint64_t, double>{1, 0.03}, {128, 0.01}}) {
     auto daemon = testing::Daemon::Start({absl::StrCat("--durable-store=file://", pattern)});
     if (!daemon.ok()) throw std::runtime_error(daemon.status().ToString());
-    Cycles side((*daemon)->address(), pattern, mib << 20);
-    side.Sample(false);
-    side.Sample(true);
-    std::vector<double> base;
-    std::vector<double> with;
-    for (int round = 0; round < 3; ++round) {  // ABBA
-      base.push_back(side.Sample(false));
-      with.push_back(side.Sample(true));
-      with.push_back(side.Sample(true));
-      base.push_back(side.Sample(false));
-    }
-    Report cycle;
-    cycle.Add("mib", mib);
-    cycle.Add("base_ms", Median(base));
-    cycle.Add("base_range_ms", Range(base));
-    cycle.Add("with_ms", Median(with));
-    cycle.Add("with_range_ms", Range(with));
-    cycle.Add("ratio", Median(with) / Median(base));
-    cycles.push_back(cycle);
+    Cycles side((*daemon)->address(), flags, pattern, mib << 20);
+    cycles.push_back(ReportOf(mib, limit, RunRounds(&side, limit, flags.rounds_max)));
   }
   std::filesystem::remove_all(pattern);
   Report report;
   report.Add("directory", flags.directory);
+  report.Add("store_latency_ms", uint64_t{flags.store_latency_ms});
   report.Add("cycles", cycles);
   report.Add("us_per_ticket", TicketMicroseconds(100));
   report.Add("us_per_ticket_backlog_60000", TicketMicroseconds(60'000));

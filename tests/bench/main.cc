@@ -97,6 +97,11 @@ int Main(int argc, char** argv) {
   LedgerOverheadFlags overhead;
   verb = app.add_subcommand("ledger-overhead", "upload cycle with and without the ledger, paired");
   verb->add_option("--directory", overhead.directory, "where the file store is made");
+  verb->add_option("--store-latency-ms", overhead.store_latency_ms, "added to each upload")
+      ->check(CLI::Range(0, 10'000));
+  verb->add_option("--rounds-max", overhead.rounds_max,
+                   "ABBA rounds at most, if the ratio's spread stays above the limit")
+      ->check(CLI::Range(3, 1000));
   verb->callback([&] { run = [&] { return RunLedgerOverhead(common, overhead); }; });
 
   CLI11_PARSE(app, argc, argv);

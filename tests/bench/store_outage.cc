@@ -227,11 +227,11 @@ void AddTraffic(const Slice& before, const Slice& during, const Slice& after, Re
   report->Add("traffic_p50_during_ms", during.p50_ms);
   report->Add("traffic_p50_after_ms", after.p50_ms);
   report->Add("traffic_p99_before_ms", before.p99_ms);
-  report->Add("traffic_p99_before_range_ms", Range(before.p99s_ms));
+  report->Add("traffic_p99_before_windows_ms", before.p99s_ms);
   report->Add("traffic_p99_during_ms", during.p99_ms);
-  report->Add("traffic_p99_during_range_ms", Range(during.p99s_ms));
+  report->Add("traffic_p99_during_windows_ms", during.p99s_ms);
   report->Add("traffic_p99_after_ms", after.p99_ms);
-  report->Add("traffic_p99_after_range_ms", Range(after.p99s_ms));
+  report->Add("traffic_p99_after_windows_ms", after.p99s_ms);
   report->Add("p99_ratio", 2 * during.p99_ms / (before.p99_ms + after.p99_ms));
 }
 

@@ -91,6 +91,8 @@ Report RunLedgerCapacity(const CommonFlags& common);
 struct LedgerOverheadFlags {
   std::string directory =
       "/dev/shm";  // of the file store: in memory, so that the disk's noise is not measured
+  uint32_t store_latency_ms = 0;
+  uint32_t rounds_max = 40;
 };
 Report RunLedgerOverhead(const CommonFlags& common, const LedgerOverheadFlags& flags);
 
