@@ -50,6 +50,16 @@ TEST_F(SmallLedgerTest, R32_AFullLedgerRefusesBeforeAnyNameIsTold) {
   EXPECT_EQ(Keys(/*filter_invalid=*/false).size(), 4u) << "nothing half done";
 }
 
+// The bound that the README states is one of names: four objects of a tebibyte are four tickets.
+TEST_F(SmallLedgerTest, R55_TheBoundIsOneOfNamesNotOfBytes) {
+  for (int i = 0; i < 4; ++i) {
+    const PutWish wish{.size_bytes = uint64_t{1} << 40, .durability = Durability::kDurable};
+    ASSERT_EQ(Start(client_, "k" + std::to_string(i), wish).reason, Reason::kNone);
+  }
+  EXPECT_EQ(Start(client_, "small", {.size_bytes = 1, .durability = Durability::kDurable}).reason,
+            Reason::kLedgerFull);
+}
+
 // Row 3. A repeated PutStart may be the second copy of a request whose answer was lost.
 TEST_F(DurablePutTest, R21_AReplayedPutStartGetsTheSameNameAndNoSecondTicket) {
   const PutWish wish{.request = 7, .durability = Durability::kDurable};
