@@ -16,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "tests/testing/manual_clock.h"
 
 namespace holdfast::ops {
 namespace {
@@ -131,6 +132,49 @@ TEST_F(ExporterTest, BucketsOfAHistogramOnlyGrow) {
     }
   }
   EXPECT_EQ(histograms, 3);
+}
+
+// What an operator has to know of the ledger, read from the page at once after each change: nothing is collected by a walk.
+TEST(LedgerMetricsTest, R48_ThePageShowsTheLedgerAsItIs) {
+  core::MasterOptions options;
+  options.durable_tier = true;
+  options.ledger_tickets = 2;
+  options.ledger_client_percent = 100;
+  core::Master master(options);
+  testing::ManualClock clock;
+  cleanup::SweepStatistics sweep;
+  cleanup::RetryStatistics retry;
+  RpcMetrics rpc;
+  const MetricsCollector collector({&master, &clock, &sweep, &retry, &rpc});
+  const auto figure = [&collector](const std::string& series) {
+    const std::string page = prometheus::TextSerializer().Serialize(collector.Collect());
+    double value = -1;
+    for (const absl::string_view line : absl::StrSplit(page, '\n')) {
+      const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(line, ' ');
+      if (parts.first != series) continue;
+      EXPECT_TRUE(absl::SimpleAtod(parts.second, &value)) << line;
+    }
+    return value;
+  };
+  core::TicketId tickets[3];
+  for (core::TicketId& ticket : tickets) master.ledger().Reserve(core::ClientEpoch{1}, 0, &ticket);
+  EXPECT_EQ(figure("holdfast_ledger_tickets"), 2);
+  EXPECT_EQ(figure("holdfast_ledger_tickets_used"), 2);
+  EXPECT_EQ(figure("holdfast_ledger_admission_failures_total{reason=\"LEDGER_FULL\"}"), 1);
+  const core::DurableEnd ends[] = {{tickets[0], false, core::UploadOutcome::kNotStarted, 0},
+                                   {tickets[1], false, core::UploadOutcome::kFinished, 0}};
+  master.ledger().Settle(ends, clock.NowMs());
+  clock.AdvanceMs(5000);
+  EXPECT_EQ(figure("holdfast_ledger_tickets_used"), 1);
+  EXPECT_EQ(figure("holdfast_ledger_tickets_high_water"), 2);
+  EXPECT_EQ(figure("holdfast_cleanup_pending_tasks"), 1);
+  EXPECT_EQ(figure("holdfast_cleanup_oldest_age_seconds"), 5);
+  retry.RecordFailure("SlowDown");
+  EXPECT_EQ(figure("holdfast_cleanup_delete_failures_total{code=\"SlowDown\"}"), 1);
+  master.ledger().Finish(master.ledger().Take(1000, false, clock.NowMs()), {true}, clock.NowMs());
+  EXPECT_EQ(figure("holdfast_ledger_tickets_used"), 0);
+  EXPECT_EQ(figure("holdfast_cleanup_pending_tasks"), 0);
+  EXPECT_EQ(figure("holdfast_cleanup_oldest_age_seconds"), 0);
 }
 
 // The library would take up to two seconds, which are a part of the daemon's budget and of every test that starts one.
