@@ -28,8 +28,7 @@ class CancelledRequestTest : public testing::DurableMasterTest {
     proxy_ = std::make_unique<testing::FaultProxy>(s3->endpoint());
     const std::string prefix = testing::S3Server::UniquePrefix();
     direct_ = s3->Uri(prefix);
-    return absl::StrCat("s3://", testing::S3Server::kBucket, "/", prefix,
-                        "?endpoint=", proxy_->endpoint(), "&path_style=true");
+    return s3->Uri(prefix, proxy_->endpoint());
   }
   void Configure(Options* options) override {
     DurableMasterTest::Configure(options);
