@@ -193,6 +193,7 @@ void App::Stop() {
   stopped_ = true;
   if (server_ != nullptr) {
     spdlog::info("event=stopping budget_ms={}", options_.shutdown_budget_ms);
+    store_service_.Stop();
     server_->Shutdown(options_.shutdown_budget_ms);
   }
   admin_service_.Stop();

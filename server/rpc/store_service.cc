@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 #include "server/rpc/convert.h"
 
@@ -13,12 +12,6 @@ namespace {
 static_assert(int(core::SessionState::kLive) == v1::HeartbeatResponse::STATE_LIVE);
 static_assert(int(core::SessionState::kOpened) == v1::HeartbeatResponse::STATE_OPENED);
 static_assert(int(core::SessionState::kLost) == v1::HeartbeatResponse::STATE_LOST);
-
-// Randomness of one call. The generator is the thread's, so that calls do not wait for each other.
-uint64_t CallSeed() {
-  thread_local absl::BitGen generator;
-  return absl::Uniform<uint64_t>(generator);
-}
 
 absl::Status CheckOpen(const v1::HeartbeatRequest& request) {
   if (request.client_epoch() != 0 || request.protocol_version() == kProtocolVersion) {
@@ -30,19 +23,14 @@ absl::Status CheckOpen(const v1::HeartbeatRequest& request) {
                    ", this master version ", kProtocolVersion));
 }
 
-// The calls whose answer is one outcome an item.
-template <typename Response, typename Work>
-absl::Status AnswerItems(Response* response, Work work) {
-  std::vector<core::Outcome> outcomes;
-  if (absl::Status status = work(&outcomes); !status.ok()) return status;
-  ToProto(outcomes, response->mutable_results());
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 StoreService::StoreService(const ServiceContext& context)
-    : context_(context), master_(*context.master) {
+    : context_(context),
+      master_(*context.master),
+      calls_(context.master),
+      pipeline_calls_(context, &calls_),
+      pipelines_(&pipeline_calls_) {
   SetMessageAllocatorFor_PutStart(&put_start_arenas_);
   SetMessageAllocatorFor_PutEnd(&put_end_arenas_);
   SetMessageAllocatorFor_PutRevoke(&put_revoke_arenas_);
@@ -153,81 +141,42 @@ grpc::ServerUnaryReactor* StoreService::RemountSegments(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* StoreService::PutStart(grpc::CallbackServerContext* call,
                                                  const v1::PutStartRequest* request,
                                                  v1::PutStartResponse* response) {
-  return Answer(context_, call, base::Method::kPutStart, [&](int64_t now_ms) {
-    const auto session = FromProto(request->session());
-    if (!session.ok()) return session.status();
-    const std::vector<core::PutStartItem> items = Items(request->items());
-    const std::vector<absl::string_view> preferred = Keys(request->preferred_segments());
-    core::PutStartRequest put;
-    put.session = *session;
-    put.items = items;
-    put.preferred_segments = preferred;
-    put.prefer_local = request->prefer_local();
-    put.random = CallSeed();
-    core::PutStartAnswer answer;
-    if (absl::Status status = master_.PutStart(put, now_ms, &answer); !status.ok()) return status;
-    ToProto(answer, response);
-    return absl::OkStatus();
-  });
+  return AnswerInline(call, base::Method::kPutStart, *request, response);
 }
 
 grpc::ServerUnaryReactor* StoreService::PutEnd(grpc::CallbackServerContext* call,
                                                const v1::PutEndRequest* request,
                                                v1::PutEndResponse* response) {
-  return Answer(context_, call, base::Method::kPutEnd, [&](int64_t now_ms) {
-    const auto session = FromProto(request->session());
-    if (!session.ok()) return session.status();
-    return AnswerItems(response, [&](std::vector<core::Outcome>* outcomes) {
-      return master_.PutEnd(*session, Puts(request->items()), now_ms, outcomes);
-    });
-  });
+  return AnswerInline(call, base::Method::kPutEnd, *request, response);
 }
 
 grpc::ServerUnaryReactor* StoreService::PutRevoke(grpc::CallbackServerContext* call,
                                                   const v1::PutRevokeRequest* request,
                                                   v1::PutRevokeResponse* response) {
-  return Answer(context_, call, base::Method::kPutRevoke, [&](int64_t now_ms) {
-    const auto session = FromProto(request->session());
-    if (!session.ok()) return session.status();
-    return AnswerItems(response, [&](std::vector<core::Outcome>* outcomes) {
-      return master_.PutRevoke(*session, Puts(request->items()), now_ms, outcomes);
-    });
-  });
+  return AnswerInline(call, base::Method::kPutRevoke, *request, response);
 }
 
 grpc::ServerUnaryReactor* StoreService::Get(grpc::CallbackServerContext* call,
                                             const v1::GetRequest* request,
                                             v1::GetResponse* response) {
-  return Answer(context_, call, base::Method::kGet, [&](int64_t now_ms) {
-    core::GetAnswer answer;
-    if (absl::Status status = master_.Get(Keys(request->keys()), now_ms, &answer); !status.ok()) {
-      return status;
-    }
-    ToProto(answer, response);
-    return absl::OkStatus();
-  });
+  return AnswerInline(call, base::Method::kGet, *request, response);
 }
 
 grpc::ServerUnaryReactor* StoreService::Exists(grpc::CallbackServerContext* call,
                                                const v1::ExistsRequest* request,
                                                v1::ExistsResponse* response) {
-  return Answer(context_, call, base::Method::kExists, [&](int64_t /*now_ms*/) {
-    return AnswerItems(response, [&](std::vector<core::Outcome>* outcomes) {
-      return master_.Exists(Keys(request->keys()), outcomes);
-    });
-  });
+  return AnswerInline(call, base::Method::kExists, *request, response);
 }
 
 grpc::ServerUnaryReactor* StoreService::Remove(grpc::CallbackServerContext* call,
                                                const v1::RemoveRequest* request,
                                                v1::RemoveResponse* response) {
-  return Answer(context_, call, base::Method::kRemove, [&](int64_t now_ms) {
-    const auto session = FromProto(request->session());
-    if (!session.ok()) return session.status();
-    return AnswerItems(response, [&](std::vector<core::Outcome>* outcomes) {
-      return master_.Remove(*session, Keys(request->keys()), request->force(), now_ms, outcomes);
-    });
-  });
+  return AnswerInline(call, base::Method::kRemove, *request, response);
+}
+
+grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* StoreService::Pipeline(
+    grpc::CallbackServerContext* /*call*/) {
+  return pipelines_.Open();
 }
 
 }  // namespace holdfast::rpc

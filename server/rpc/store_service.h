@@ -5,7 +5,10 @@
 
 #include "holdfast/v1/store.grpc.pb.h"
 #include "server/rpc/message_arena.h"
+#include "server/rpc/pipeline.h"
+#include "server/rpc/pipeline_calls.h"
 #include "server/rpc/service_context.h"
+#include "server/rpc/store_calls.h"
 
 namespace holdfast::rpc {
 
@@ -45,10 +48,25 @@ class StoreService : public v1::StoreService::CallbackService {
   grpc::ServerUnaryReactor* Remove(grpc::CallbackServerContext* call,
                                    const v1::RemoveRequest* request,
                                    v1::RemoveResponse* response) override;
+  grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* Pipeline(
+      grpc::CallbackServerContext* call) override;
+
+  // Ends all pipelines, and those to come at once; a server that shuts down would wait for them.
+  void Stop() { pipelines_.Close(); }
 
  private:
+  template <typename Request, typename Response>
+  grpc::ServerUnaryReactor* AnswerInline(grpc::CallbackServerContext* call, base::Method method,
+                                         const Request& request, Response* response) {
+    return Answer(context_, call, method,
+                  [&](int64_t now_ms) { return calls_.Do(request, now_ms, response); });
+  }
+
   const ServiceContext context_;
   core::Master& master_;
+  StoreCalls calls_;
+  PipelineCalls pipeline_calls_;
+  PipelineSet pipelines_;
   ArenaAllocator<v1::PutStartRequest, v1::PutStartResponse> put_start_arenas_;
   ArenaAllocator<v1::PutEndRequest, v1::PutEndResponse> put_end_arenas_;
   ArenaAllocator<v1::PutRevokeRequest, v1::PutRevokeResponse> put_revoke_arenas_;
