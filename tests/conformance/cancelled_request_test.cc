@@ -10,9 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/conformance/durable_master.h"
-#include "tests/testing/store/fault_proxy.h"
-#include "tests/testing/store/s3_server.h"
+#include "tests/conformance/proxied_store.h"
 
 namespace holdfast {
 namespace {
@@ -20,18 +18,10 @@ namespace {
 using std::chrono::milliseconds;
 using testing::ProxyFault;
 
-class CancelledRequestTest : public testing::DurableMasterTest {
+class CancelledRequestTest : public testing::ProxiedStoreTest {
  protected:
-  std::string StoreUri() override {
-    testing::S3Server* const s3 = testing::S3Server::Shared();
-    if (s3 == nullptr) return "";
-    proxy_ = std::make_unique<testing::FaultProxy>(s3->endpoint());
-    const std::string prefix = testing::S3Server::UniquePrefix();
-    direct_ = s3->Uri(prefix);
-    return s3->Uri(prefix, proxy_->endpoint());
-  }
   void Configure(Options* options) override {
-    DurableMasterTest::Configure(options);
+    ProxiedStoreTest::Configure(options);
     options->master.upload_timeout_ms = 700;
     options->master.upload_grace_ms = 500;
     options->delete_timeout_ms = 700;
@@ -73,8 +63,6 @@ class CancelledRequestTest : public testing::DurableMasterTest {
     return Ledger().tickets_used() == 0;
   }
 
-  std::unique_ptr<testing::FaultProxy> proxy_;
-  std::string direct_;  // past the proxy
   int cancelled_ = 0;
 };
 
